@@ -1,0 +1,97 @@
+# Two commands matter: `make demo` shows the product, `make test` proves it.
+# Everything is installed into .venv; nothing has to be set up before.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+# Most tests wait for a cluster or a browser rather than for a processor.
+PARALLEL ?= -n 4 --dist loadfile
+BUNDLE := jupyter_hpc/labextension/package.json
+NODE_MODULES := labextension/node_modules/.package-lock.json
+
+FRONT_END := $(shell find labextension/src labextension/style labextension/schema -type f -not -name '*.test.*') \
+             labextension/package.json labextension/tsconfig.json
+PACKAGE := pyproject.toml jupyter_hpc/__init__.py labextension/install.json \
+           $(wildcard jupyter-config/*/*.json)
+
+# A .venv that was moved, copied or lost its Python is made again; one that works is kept.
+VENV_WORKS := $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+              && $(BIN)/pip --version | grep -qF '$(CURDIR)/$(VENV)/'
+$(shell { $(VENV_WORKS); } >/dev/null 2>&1 || rm -rf $(STAMPS))
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(STAMPS)/demo ## Start the embedded cluster and open JupyterLab on its GPU node
+	@JUPYTER_HPC_DEMO='$(CURDIR)/.demo' $(BIN)/jupyter-hpc demo $(ARGS)
+
+.PHONY: test
+test: ## Run every test and every gate (ARGS="tests/slurm -x" for some of them)
+	@sh tests/install-packages.sh
+	@$(MAKE) --no-print-directory install
+	@$(BIN)/python -m tests.cluster prepare
+	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+.PHONY: faults
+faults: install ## Run the long fault-injection tests
+	@$(BIN)/python -m pytest -m faults $(ARGS)
+
+.PHONY: bench
+bench: install ## Measure, side by side with the alternatives
+	@$(BIN)/python -m bench $(ARGS)
+
+.PHONY: screenshots
+screenshots: install ## Take the pictures of the documentation anew
+	@JUPYTER_HPC_SCREENSHOTS=.cache/screenshots $(BIN)/python -m pytest tests/browser $(ARGS)
+	@for name in $$(grep -oh 'images/[a-z-]*\.png' README.md docs/users/*.md | sort -u); do \
+	  cp .cache/screenshots/$${name#images/} docs/users/images/; \
+	done
+
+.PHONY: lint
+lint: install ## Run the gates alone
+	@$(BIN)/python -m pytest tests/gates $(ARGS)
+
+.PHONY: format
+format: install ## Format Python and TypeScript
+	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format --quiet .
+	@cd labextension && npm run --silent format
+
+.PHONY: install
+install: $(STAMPS)/dev ## Install the package with all that its development needs
+
+.PHONY: clean
+clean: ## Remove everything that make created
+	rm -rf $(VENV) .cache .demo dist labextension/node_modules labextension/lib \
+	  labextension/tsconfig.tsbuildinfo jupyter_hpc/labextension
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "jupyter-hpc needs Python 3.10 or newer; choose one with: make PYTHON=python3.12 …" >&2; exit 1; }
+	@{ $(VENV_WORKS); } >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
+	  echo "Python cannot create a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/demo: $(PACKAGE) $(BUNDLE) | $(STAMPS)/venv
+	@echo "Installing jupyter-hpc and JupyterLab into $(VENV)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[lab]'
+	@touch $@
+
+$(STAMPS)/dev: $(PACKAGE) $(BUNDLE) | $(STAMPS)/venv
+	@echo "Installing jupyter-hpc and its development tools into $(VENV)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(STAMPS)/demo
+
+$(NODE_MODULES): labextension/package.json labextension/package-lock.json
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null && command -v npm >/dev/null || { \
+	  echo "Building the JupyterLab extension needs node 20 or newer and npm: https://nodejs.org" >&2; exit 1; }
+	@echo "Installing the build tools of the JupyterLab extension"
+	@cd labextension && npm ci --loglevel=error --no-audit --no-fund
+	@touch $@
+
+$(BUNDLE): $(FRONT_END) $(NODE_MODULES)
+	@echo "Building the JupyterLab extension"
+	@cd labextension && npm run --silent build:prod >build.log 2>&1 || { cat build.log >&2; exit 1; }
+	@rm -f labextension/build.log
