@@ -1,0 +1,195 @@
+"""The one seam to commands: `Runner.run(argv) -> Completed`.
+
+Everything above this line builds argument vectors and reads text; whether a
+command runs here, over SSH or in a test is decided by the runner it was given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from jupyter_hpc.errors import CommandMissing, CommandTimeout
+
+#: When set, every command of every runner is appended to this file as one JSON
+#: line {"argv": [...], "on": "..."}; the tests compare it with the conformance table.
+COMMAND_LOG_VARIABLE = "JUPYTER_HPC_COMMAND_LOG"
+
+#: Seconds a command may take unless its caller knows better. A throttled squeue
+#: sleeps and retries for ever, so there is no call without a deadline.
+DEFAULT_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What a finished command left behind; text is decoded, bad bytes replaced."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        return self.returncode == 0
+
+
+class Runner(Protocol):
+    """Runs one command to its end on one host."""
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
+    ) -> Completed:
+        """Run `argv` and return its result, whatever its exit code.
+
+        Raises CommandMissing if the program does not exist there, and
+        CommandTimeout (after ending the command) when `timeout` seconds pass.
+        """
+        ...
+
+
+def record_command(argv: Sequence[str], on: str) -> None:
+    """Append the command to the test run's record, if one is kept."""
+    path = os.environ.get(COMMAND_LOG_VARIABLE)
+    if path:
+        line = json.dumps({"argv": list(argv), "on": on}) + "\n"
+        with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as log:
+            log.write(line)
+
+
+def missing(program: str, where: str) -> CommandMissing:
+    """The error for a program that is not on the PATH of `where`."""
+    return CommandMissing(
+        f"The command {program!r} was not found on {where}.",
+        f"Check that it is installed and on the PATH of a non-interactive shell on {where}.",
+    )
+
+
+def overdue(argv: Sequence[str], where: str, timeout: float) -> CommandTimeout:
+    """The error for a command that was stopped at its deadline."""
+    return CommandTimeout(
+        f"{argv[0]!r} on {where} gave no answer within {timeout:g} s and was stopped.",
+        "The service behind it may be down or limiting requests; try again in a minute.",
+    )
+
+
+class LocalRunner:
+    """Runs commands on this machine, each in a process group of its own."""
+
+    where = "this machine"
+
+    def __init__(self, environment: dict[str, str] | None = None) -> None:
+        self._environment = environment
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
+    ) -> Completed:
+        """Run `argv` here; see Runner.run for the contract."""
+        record_command(argv, self.where)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,
+            )
+        except (FileNotFoundError, PermissionError) as error:
+            raise missing(argv[0], self.where) from error
+        try:
+            stdout, stderr = await asyncio.wait_for(process.communicate(stdin), timeout)
+        except (TimeoutError, asyncio.TimeoutError) as error:
+            raise overdue(argv, self.where, timeout) from error
+        finally:
+            if process.returncode is None:
+                await _end(process)
+        return Completed(
+            tuple(argv),
+            process.returncode if process.returncode is not None else -1,
+            stdout.decode("utf-8", "replace"),
+            stderr.decode("utf-8", "replace"),
+        )
+
+
+async def start_process(
+    argv: Sequence[str], protocol: Callable[[], asyncio.SubprocessProtocol]
+) -> asyncio.SubprocessTransport:
+    """Start a long-lived command here whose stdin, stdout and stderr `protocol` handles.
+
+    Whoever starts it ends it. Raises CommandMissing if the program does not exist.
+    """
+    record_command(argv, LocalRunner.where)
+    loop = asyncio.get_running_loop()
+    try:
+        transport, _ = await loop.subprocess_exec(protocol, *argv, start_new_session=True)
+    except (FileNotFoundError, PermissionError) as error:
+        raise missing(argv[0], LocalRunner.where) from error
+    return transport
+
+
+class Background:
+    """A program that may outlive this one and its terminal.
+
+    It hears and answers in lines as long as somebody holds the pipes; its stderr goes
+    to `log`. It has no controlling terminal, so closing ours does not end it.
+    """
+
+    def __init__(self, argv: Sequence[str], log: Path) -> None:
+        flags = 0
+        if sys.platform == "win32":
+            flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        with open(log, "ab") as errors:
+            self._process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,
+                creationflags=flags,
+            )
+
+    def send(self, line: str) -> None:
+        """Say something; if it has ended, its last words are still to be read."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._process.stdin.write(line + "\n")
+                self._process.stdin.flush()
+
+    def lines(self) -> Iterator[str]:
+        """What it says, until it closes its end."""
+        # Not `yield from`: an interrupted generator would close the pipe with itself.
+        while line := self._process.stdout.readline() if self._process.stdout else "":
+            yield line
+
+    def wait(self, timeout: float) -> None:
+        """Wait for its end; one that takes longer is left alone."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+
+    def hang_up(self) -> None:
+        """Say nothing more; it decides for itself what that means."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill the process and, where the platform has groups, all that it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, 9)
+    with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+        await asyncio.wait_for(process.wait(), 5)

@@ -1,0 +1,157 @@
+"""sinfo and `scontrol show partition`: what the cluster has and how it is divided."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_hpc.slurm.detail import read_records
+from jupyter_hpc.slurm.fields import Field, FieldTable, command, count, number, text
+from jupyter_hpc.slurm.models import GpuCount, Node, Partition
+from jupyter_hpc.slurm.units import gpu_counts, read_gres, read_memory_mb, read_tres, read_walltime
+
+
+def _words(value: str) -> tuple[str, ...]:
+    """A comma list; the commas inside parentheses or brackets belong to a word."""
+    return tuple(re.findall(r"(?:[^,(\[]|\([^)]*\)|\[[^\]]*\])+", text(value)))
+
+
+# Nodes with the same values share one row, so this stays small on large clusters.
+GROUPS = FieldTable(
+    (
+        Field("PartitionName", "partition"),
+        Field("StateLong", "state"),
+        Field("Nodes", "nodes", count),
+        Field("CPUs", "cpus", number),
+        Field("Memory", "memory_mb", number),
+        Field("Gres", "gres", read_gres),
+        Field("Features", "features", _words),
+    ),
+    starts=re.compile(r"\S+"),
+)
+
+NODES = FieldTable(
+    (
+        Field("NodeHost", "name"),
+        Field("PartitionName", "partition", text),
+        Field("StateLong", "state"),
+        Field("CPUsState", "cpus"),
+        Field("Memory", "memory_mb", count),
+        Field("AllocMem", "memory_allocated_mb", number),
+        Field("Gres", "gres", read_gres),
+        Field("GresUsed", "gres_used"),
+        Field("Features", "features", _words),
+        Field("Reason", "reason", text),
+    ),
+    starts=re.compile(r"\S+"),
+)
+
+
+def partitions_argv() -> list[str]:
+    """The partitions with their limits."""
+    return command("scontrol", "show", "partition")
+
+
+def groups_argv() -> list[str]:
+    """The kinds of nodes in each partition."""
+    return command("sinfo", "--noheader", f"--Format={GROUPS.long_format()}")
+
+
+def nodes_argv() -> list[str]:
+    """Every node, once for each partition it is in."""
+    return command("sinfo", "--noheader", "--Node", f"--Format={NODES.long_format()}")
+
+
+def read_partitions(partitions: str, groups: str) -> list[Partition]:
+    """Partitions, from the answers of `partitions_argv` and `groups_argv`."""
+    rows = list(GROUPS.rows(groups))
+    return [
+        _partition(fields, [row for row in rows if row["partition"] == fields["PartitionName"]])
+        for fields in read_records(partitions, "PartitionName")
+    ]
+
+
+def read_nodes(stdout: str) -> list[Node]:
+    """Nodes, from the answer of `nodes_argv`."""
+    merged: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
+    for row in NODES.rows(stdout):
+        _, names = merged.setdefault(row["name"], (row, []))
+        if row["partition"]:
+            names.append(row["partition"])
+    return [_node(row, tuple(names)) for row, names in merged.values()]
+
+
+def _partition(fields: Mapping[str, str], groups: list[Mapping[str, Any]]) -> Partition:
+    def allowed(key: str) -> tuple[str, ...] | None:
+        return None if fields.get(key, "ALL") in ("ALL", "(null)", "") else _words(fields[key])
+
+    def limit(key: str) -> int | None:
+        return number(fields.get(key, ""))  # UNLIMITED and NONE are no numbers
+
+    tres = read_tres(fields.get("TRES", ""))
+    state = fields.get("State", "")
+    return Partition(
+        name=fields["PartitionName"],
+        default=fields.get("Default") == "YES",
+        available=state == "UP",
+        state=state,
+        max_time=read_walltime(fields.get("MaxTime", "")),
+        default_time=read_walltime(fields.get("DefaultTime", "")),
+        max_nodes=limit("MaxNodes"),
+        min_nodes=count(fields.get("MinNodes", "")),
+        node_count=count(fields.get("TotalNodes", "")),
+        cpus=count(fields.get("TotalCPUs", "")),
+        cpus_per_node=max((row["cpus"] or 0 for row in groups), default=None),
+        memory_mb_per_node=max((row["memory_mb"] or 0 for row in groups), default=None),
+        gpus=_all_gpus(groups) or tres.gpus,
+        node_gpus=_most_gpus(groups),
+        nodes=text(fields.get("Nodes", "")),
+        features=tuple(dict.fromkeys(word for row in groups for word in row["features"])),
+        idle_nodes=sum(row["nodes"] for row in groups if row["state"] == "idle"),
+        allow_accounts=allowed("AllowAccounts"),
+        deny_accounts=_words(fields.get("DenyAccounts", "")),
+        allow_qos=allowed("AllowQos"),
+        deny_qos=_words(fields.get("DenyQos", "")),
+        allow_groups=allowed("AllowGroups"),
+        max_memory_mb_per_node=read_memory_mb(fields.get("MaxMemPerNode", "")),
+        max_cpus_per_node=limit("MaxCPUsPerNode"),
+        default_memory_mb_per_cpu=read_memory_mb(fields.get("DefMemPerCPU", "")),
+        qos=text(fields.get("QoS", "")),
+    )
+
+
+def _all_gpus(groups: list[Mapping[str, Any]]) -> tuple[GpuCount, ...]:
+    totals: dict[str, int] = {}
+    for row in groups:
+        for gpu in gpu_counts(row["gres"]):
+            totals[gpu.type] = totals.get(gpu.type, 0) + gpu.count * row["nodes"]
+    return tuple(GpuCount(kind, amount) for kind, amount in totals.items())
+
+
+def _most_gpus(groups: list[Mapping[str, Any]]) -> tuple[GpuCount, ...]:
+    most: dict[str, int] = {}
+    for row in groups:
+        for gpu in gpu_counts(row["gres"]):
+            most[gpu.type] = max(gpu.count, most.get(gpu.type, 0))
+    return tuple(GpuCount(kind, amount) for kind, amount in most.items())
+
+
+def _node(row: Mapping[str, Any], partitions: tuple[str, ...]) -> Node:
+    state = re.fullmatch(r"([a-z_+]*?[a-z_])([^a-z_]*)", row["state"].strip().lower())
+    allocated, _, _, total = [count(part) for part in [*row["cpus"].split("/"), "", "", ""]][:4]
+    used = read_gres(row["gres_used"])
+    return Node(
+        name=row["name"],
+        state=state[1] if state else row["state"],
+        flags=state[2] if state else "",
+        partitions=partitions,
+        cpus=total,
+        cpus_allocated=allocated,
+        memory_mb=row["memory_mb"],
+        memory_allocated_mb=row["memory_allocated_mb"],
+        gpus=gpu_counts(row["gres"]),
+        gpus_used=sum(gres.count for gres in used if gres.name == "gpu") if used else None,
+        features=row["features"],
+        reason=row["reason"],
+    )

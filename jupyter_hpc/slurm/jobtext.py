@@ -1,0 +1,84 @@
+"""Lines of bash that use Slurm's words inside a batch script; the rest of the script is not ours.
+
+Each function is pure text. A batch script is read by people, so the lines explain
+what is not obvious.
+"""
+
+from __future__ import annotations
+
+#: How a job knows itself; the names are used by the rest of the script.
+IDENTITY = """\
+job=${SLURM_JOB_ID:-0}
+task=${SLURM_ARRAY_TASK_ID:-}
+# Since 22.05 srun no longer takes the number of CPUs from sbatch by itself.
+export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"
+"""
+
+#: For programs on several processes: where they meet. The port depends on the job, so
+#: that two jobs on one node do not disturb each other.
+RENDEZVOUS = """\
+MASTER_ADDR=$(scontrol show hostnames "${SLURM_JOB_NODELIST:-localhost}" | head -n 1)
+MASTER_PORT=$((10000 + job % 20000))
+WORLD_SIZE=${SLURM_NTASKS:-1}
+export MASTER_ADDR MASTER_PORT WORLD_SIZE
+"""
+
+#: A program started by this tells each of its tasks its rank, in the words of PyTorch.
+RANKED = """\
+# shellcheck disable=SC2016  # each task expands it for itself
+ranked='export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID; exec "$@"'
+"""
+
+
+def step(*, ranked: bool = False) -> str:
+    """The words before a program that make it a step of the job; see RANKED."""
+    return 'srun --kill-on-bad-exit=1 bash -c "$ranked" rank' if ranked else "srun"
+
+
+def on_every_node(*, beside: bool = False) -> str:
+    """The words before a command that is to run once on each node.
+
+    `beside` lets it share the nodes and their GPUs with the step of the program; without
+    --mem=0 it would claim memory of its own, and at times be refused it (22.05).
+    """
+    words = 'srun --ntasks="${SLURM_NNODES:-1}" --ntasks-per-node=1'
+    return f"{words} --overlap --cpus-per-task=1 --mem=0" if beside else words
+
+
+def cancel_tail(last: int) -> str:
+    """End the later tasks of a chain; task numbers count from 1 to `last`."""
+    return f"""\
+if [ "$task" -lt {last} ]; then
+    scancel "${{SLURM_ARRAY_JOB_ID}}_[$((task + 1))-{last}]"
+fi
+"""
+
+
+def requeue() -> str:
+    """Put this job back into the queue; it keeps its id and starts from the top."""
+    return 'scontrol requeue "$job"\n'
+
+
+def restarts() -> str:
+    """How often this job has been put back into the queue."""
+    return "${SLURM_RESTART_COUNT:-0}"
+
+
+def chain_array(length: int) -> str:
+    """The array of a chain: one task after the other."""
+    return f"1-{length}%1"
+
+
+def sweep_array(count: int, at_once: int | None) -> str:
+    """The array of a sweep, at most `at_once` tasks at a time."""
+    return f"1-{count}%{at_once}" if at_once else f"1-{count}"
+
+
+def warning_signal(seconds: int) -> str:
+    """Tell the batch shell, and only it, so many seconds before the time limit."""
+    return f"B:USR1@{seconds}"
+
+
+def safe_pattern(path: str) -> str:
+    """A path as an output file name in which Slurm must not see patterns."""
+    return path.replace("%", "%%")

@@ -1,0 +1,25 @@
+"""Text from outside, made safe to show: job names, messages, banners."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def printable(text: str, limit: int = 2000) -> str:
+    """One line without control, format or bidirectional characters, cut at `limit`.
+
+    Slurm job names, banners and error texts come from other people; an escape
+    sequence in one of them must not reach a terminal.
+    """
+    cleaned = "".join(
+        " " if char in "\t\r\n\x0b\x0c\x85\u2028\u2029" else char
+        for char in text[: limit * 4]
+        if char in "\t\r\n\x0b\x0c\x85"
+        or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co")
+    )
+    return cleaned if len(cleaned) <= limit else cleaned[: limit - 1] + "…"
+
+
+def printable_lines(text: str, limit: int = 20000) -> str:
+    """The same for several lines: line breaks stay, everything else is cleaned."""
+    return "\n".join(printable(line) for line in text[:limit].splitlines())
