@@ -1,0 +1,223 @@
+"""Finding, reading and merging profiles."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import (
+    jupyter_config_dir,
+    jupyter_config_path,
+    jupyter_data_dir,
+    jupyter_path,
+)
+
+from jupyter_hpc.clusters.profile import Profile, build
+from jupyter_hpc.clusters.schema import PROFILE_NAME, check_profile, nearest
+from jupyter_hpc.clusters.sshhosts import config_hosts
+from jupyter_hpc.errors import ProfileError
+from jupyter_hpc.text import printable
+
+#: Folder of the demo cluster; when it is not set, the one in Jupyter's data folder.
+DEMO_VARIABLE = "JUPYTER_HPC_DEMO"
+
+_BUILT_IN = Path(__file__).parent / "builtin"
+_EXPANSION = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One profile that can be named; `problem` is set when its file cannot be used."""
+
+    name: str
+    source: str
+    title: str = ""
+    status: str = "active"
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """What an unknown name may have meant.
+
+    `names` are existing profiles that look like it; `ssh_host` is set when the name
+    is a Host of the SSH configuration, from which a profile can be made.
+    """
+
+    names: tuple[str, ...] = ()
+    ssh_host: str | None = None
+
+
+def folders() -> list[Path]:
+    """Where profiles are looked for, first wins: the user's, the site's, built in."""
+    config = [jupyter_config_dir(), *jupyter_config_path()]
+    shared = jupyter_path("hpc", "clusters")
+    found = [Path(folder) / "hpc" / "clusters" for folder in config]
+    return list(dict.fromkeys([*found, *(Path(folder) for folder in shared), _BUILT_IN]))
+
+
+def available() -> list[Entry]:
+    """Every profile by name, including those whose file has a mistake."""
+    names = {
+        path.stem
+        for folder in folders()
+        if folder.is_dir()
+        for path in folder.glob("*.toml")
+        if PROFILE_NAME.fullmatch(path.stem)
+    }
+    return [_entry(name) for name in sorted(names)]
+
+
+def load(name: str) -> Profile:
+    """The profile of that name, resolved.
+
+    Raises ProfileError if there is none (with the nearest names), or if a file has an
+    unknown key or a bad value (with file, key and what is allowed).
+    """
+    _check_name(name)
+    path = _find(name)
+    if path is None:
+        raise _no_such(name)
+    return build(name, _source(path), _resolved(name, path, ()))
+
+
+def suggest(name: str) -> Suggestion:
+    """What an unknown name may have meant."""
+    hosts = config_hosts()
+    near = nearest(name.lower(), [entry.name for entry in available()])
+    return Suggestion(tuple(near), name if name in hosts else None)
+
+
+def create_from_ssh_host(host: str) -> Path:
+    """Write a new profile of the user for a Host of the SSH configuration.
+
+    Raises ProfileError when the file exists already or the name cannot be a profile's.
+    """
+    name = _check_name(host.lower())
+    path = Path(jupyter_config_dir()) / "hpc" / "clusters" / f"{name}.toml"
+    values = check_profile({"title": host, "login": {"host": host}}, str(path))
+    text = f'title = "{values["title"]}"\n\n[login]\nhost = "{values["login"]["host"][0]}"\n'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ProfileError(f"{path} exists already.", "Edit it, or choose another name.") from None
+    return path
+
+
+def _check_name(name: str) -> str:
+    if not PROFILE_NAME.fullmatch(name):
+        raise ProfileError(
+            f"{printable(name, 60)!r} cannot be the name of a profile.",
+            "Names begin with a letter or digit and go on with a-z, 0-9, '.', '_' and '-'.",
+        )
+    return name
+
+
+def _entry(name: str) -> Entry:
+    path = _find(name)
+    source = _source(path) if path else ""
+    try:
+        profile = load(name)
+    except ProfileError as error:
+        return Entry(name, source, problem=str(error))
+    return Entry(name, source, profile.title, profile.status)
+
+
+def _find(name: str, after: Path | None = None) -> Path | None:
+    """The first file of that name; with `after`, the first one behind that file."""
+    paths = [folder / f"{name}.toml" for folder in folders()]
+    if after in paths:
+        paths = paths[paths.index(after) + 1 :]
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _source(path: Path) -> str:
+    return "built in" if path.parent == _BUILT_IN else str(path)
+
+
+def _resolved(name: str, path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    """The checked values of the file with those of the profiles that it extends."""
+    where = f"{path.name} (built in)" if path.parent == _BUILT_IN else str(path)
+    if path in seen:
+        chain = " -> ".join(file.stem for file in (*seen, path))
+        raise ProfileError(f"{where}: extends goes in a circle: {chain}.", "Remove one of them.")
+    values = check_profile(_read(path, where), where)
+    if "ssh_config" in values.get("login", {}):
+        values["login"]["ssh_config"] = _expand(values["login"]["ssh_config"], path, where)
+    base = values.pop("extends", None)
+    if base is None:
+        return values
+    # A profile may extend the one that it hides: the user's "ulysses" adds to the site's.
+    parent = _find(base, after=path if base == name else None)
+    if parent is None:
+        near = nearest(base, [file.stem for folder in folders() for file in folder.glob("*.toml")])
+        guess = f"Did you mean {near[0]}?" if near else "No profile of that name was found."
+        raise ProfileError(f"{where}: extends names {base!r}, which does not exist.", guess)
+    return _merge(_resolved(base, parent, (*seen, path)), values)
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables key by key, everything else replaced."""
+    merged = dict(base)
+    for name, value in over.items():
+        both_tables = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merge(merged[name], value) if both_tables else value
+    return merged
+
+
+def _read(path: Path, where: str) -> dict[str, Any]:
+    # The parser of Python 3.11's library is the tomli package on 3.10.
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        data: dict[str, Any] = toml.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise ProfileError(
+            f"{where} cannot be read: {error.strerror}.", "Check who may read it."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ProfileError(f"{where} is not UTF-8 text.", "Save it as UTF-8.") from error
+    except toml.TOMLDecodeError as error:
+        raise ProfileError(
+            f"{where} is not valid TOML: {printable(str(error), 200)}.", "Correct that line."
+        ) from error
+    return data
+
+
+def _expand(text: str, file: Path, where: str) -> str:
+    """The path with `~` and variables replaced; relative ones start at the profile's folder."""
+    known = {DEMO_VARIABLE: str(Path(jupyter_data_dir()) / "hpc" / "demo"), **os.environ}
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1) or match.group(2)
+        if not known.get(name):
+            raise ProfileError(
+                f"{where}: login.ssh_config uses the variable {name}, which is not set.",
+                "Set it, or write the whole path.",
+            )
+        return known[name]
+
+    return str(file.parent / Path(_EXPANSION.sub(value, text)).expanduser())
+
+
+def _no_such(name: str) -> ProfileError:
+    found = suggest(name)
+    if found.ssh_host:
+        hint = (
+            f"Your SSH configuration knows the host {name}: "
+            f'write [login] and host = "{name}" into '
+            f"{Path(jupyter_config_dir()) / 'hpc' / 'clusters' / (name + '.toml')} to use it."
+        )
+    elif found.names:
+        hint = f"Did you mean {' or '.join(found.names)}?"
+    else:
+        names = ", ".join(entry.name for entry in available())
+        hint = f"Known profiles: {names}."
+    return ProfileError(f"There is no cluster profile called {name!r}.", hint)

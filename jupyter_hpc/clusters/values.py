@@ -1,0 +1,186 @@
+"""One check per kind of profile value.
+
+Each takes the value as TOML gave it and returns it normalised (lists as tuples), or
+raises BadValue with what is wrong and what is allowed. Values reach commands as
+arguments, so nothing with a control character passes, and nothing that stands for
+an option's value may look like an option itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_hpc.text import printable
+
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*|\[[0-9A-Fa-f:.%a-z]+\]")
+_JUMP = re.compile(
+    r"(?:[^\s@:/\[\]-][^\s:/\[\]]*@)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[^\s\]]+\])(?::\d{1,5})?"
+)
+_TIME = re.compile(r"\d+(?::[0-5]?\d){0,2}|\d+-\d+(?::[0-5]?\d){0,2}|UNLIMITED")
+_MEMORY = re.compile(r"\d+(?:\.\d+)?[KMGT]?", re.IGNORECASE)
+_DURATION = re.compile(r"(?:\d+[smhd])+")
+_DURATION_PART = re.compile(r"(\d+)([smhd])")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PROFILE = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_OPTION = re.compile(r"-[A-Za-z0-9].*|--[A-Za-z0-9].*")
+
+#: What budget.rates may price.
+RATES = ("gpu_hour", "cpu_hour", "node_hour")
+
+#: Longest accepted text; longer ones are mistakes or attacks.
+_LIMIT = 4000
+
+
+class BadValue(Exception):
+    """A value that does not fit its key: what is wrong, and what would be right."""
+
+    def __init__(self, problem: str, allowed: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.allowed = allowed
+
+
+def duration_seconds(text: str) -> int:
+    """Seconds of a duration such as `90m` or `1h30m`."""
+    seconds = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    return sum(int(count) * seconds[unit] for count, unit in _DURATION_PART.findall(text))
+
+
+def _shown(value: Any) -> str:
+    return printable(repr(value), 80)
+
+
+def _text(value: Any, allowed: str = "a text on one line") -> str:
+    if not isinstance(value, str):
+        raise BadValue(f"is {_shown(value)}", allowed)
+    if len(value) > _LIMIT or not value.isprintable():
+        raise BadValue(f"is {_shown(value)}, which has characters that cannot be printed", allowed)
+    return value
+
+
+def _matching(pattern: re.Pattern[str], allowed: str) -> Callable[[Any, tuple[str, ...]], str]:
+    def check(value: Any, choices: tuple[str, ...]) -> str:
+        text = _text(value, allowed)
+        if not pattern.fullmatch(text):
+            raise BadValue(f"is {_shown(value)}", allowed)
+        return text
+
+    return check
+
+
+def _word(value: Any, choices: tuple[str, ...]) -> str:
+    allowed = "a word that does not begin with '-' and has no blanks"
+    text = _text(value, allowed)
+    if not text or text.startswith("-") or any(char.isspace() for char in text):
+        raise BadValue(f"is {_shown(value)}", allowed)
+    return text
+
+
+def _whole(low: int, high: int) -> Callable[[Any, tuple[str, ...]], int]:
+    def check(value: Any, choices: tuple[str, ...]) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise BadValue(f"is {_shown(value)}", f"a whole number from {low} to {high}")
+        return value
+
+    return check
+
+
+def _flag(value: Any, choices: tuple[str, ...]) -> bool:
+    if not isinstance(value, bool):
+        raise BadValue(f"is {_shown(value)}", "true or false")
+    return value
+
+
+def _choice(value: Any, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise BadValue(f"is {_shown(value)}", ", ".join(choices))
+    return str(value)
+
+
+def _list_of(
+    check: Callable[[Any, tuple[str, ...]], str], allowed: str
+) -> Callable[[Any, tuple[str, ...]], tuple[str, ...]]:
+    def check_all(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise BadValue(f"is {_shown(value)}", allowed)
+        return tuple(check(item, choices) for item in value)
+
+    return check_all
+
+
+def _hosts(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
+    allowed = "a host name, or a list of host names"
+    items = [value] if isinstance(value, str) else value
+    hosts = _list_of(_matching(_HOST, allowed), allowed)(items, choices)
+    if not hosts:
+        raise BadValue("is empty", allowed)
+    return hosts
+
+
+def _argument(value: Any, choices: tuple[str, ...]) -> str:
+    text = _text(value, "words, each a text on one line")
+    if not text:
+        raise BadValue("has an empty word", "words, each a text on one line")
+    return text
+
+
+def _argv(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
+    allowed = 'a list of words, for example ["jupyter", "lab"]'
+    words = _list_of(_argument, allowed)(value, choices)
+    if words and words[0].startswith("-"):
+        raise BadValue(f"begins with {_shown(words[0])}", allowed)
+    return words
+
+
+def _option(value: Any, choices: tuple[str, ...]) -> str:
+    # A word without a dash would be taken for the command that the allocation runs.
+    allowed = 'options, each one word such as "--exclusive" or "--nodelist=n1"'
+    text = _text(value, allowed)
+    if not _OPTION.fullmatch(text):
+        raise BadValue(f"has {_shown(value)}", allowed)
+    return text
+
+
+def _any_text(value: Any, choices: tuple[str, ...]) -> str:
+    return _text(value)
+
+
+def _rates(value: Any, choices: tuple[str, ...]) -> dict[str, float]:
+    allowed = f"a table of numbers with the keys {', '.join(RATES)}"
+    if not isinstance(value, Mapping):
+        raise BadValue(f"is {_shown(value)}", allowed)
+    for name, price in value.items():
+        if name not in RATES:
+            raise BadValue(f"has the key {_shown(name)}", allowed)
+        if isinstance(price, bool) or not isinstance(price, (int, float)) or not 0 <= price < 1e9:
+            raise BadValue(f"has {name} = {_shown(price)}", allowed)
+    return {str(name): float(price) for name, price in value.items()}
+
+
+#: Kind of a key -> its check. The names are also the types in the documentation.
+CHECKS: dict[str, Callable[[Any, tuple[str, ...]], Any]] = {
+    "text": _any_text,
+    "word": _word,
+    "profile": _matching(_PROFILE, "the name of a profile"),
+    "choice": _choice,
+    "flag": _flag,
+    "count": _whole(1, 1_000_000),
+    "amount": _whole(0, 1_000_000),
+    "port": _whole(1, 65535),
+    "seconds": _whole(1, 86400),
+    "time": _matching(_TIME, "minutes, hours:minutes:seconds or days-hours:minutes:seconds"),
+    "memory": _matching(_MEMORY, "a number with K, M, G or T, for example 32G"),
+    "duration": _matching(_DURATION, "numbers with s, m, h or d, for example 90m or 2h"),
+    "hosts": _hosts,
+    "jumps": _list_of(_matching(_JUMP, "[user@]host[:port]"), "a list of [user@]host[:port]"),
+    "path": _matching(re.compile(r".+"), "the path of a file"),
+    "options": _list_of(_option, 'a list of options, for example ["--exclusive"]'),
+    "argv": _argv,
+    "lines": _list_of(_any_text, 'a list of shell lines, for example ["module load cuda"]'),
+    "variables": _list_of(
+        _matching(_VARIABLE, "names of variables"), 'a list of names, for example ["DISPLAY"]'
+    ),
+    "rates": _rates,
+}
