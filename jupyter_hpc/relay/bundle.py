@@ -1,0 +1,65 @@
+"""Joins the relay's modules into the one file that is shipped to the node."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from importlib import resources
+
+#: In the order in which they build on each other.
+MODULES = (
+    "frames",
+    "pace",
+    "outbox",
+    "inbox",
+    "streams",
+    "mux",
+    "bridge",
+    "descriptors",
+    "targets",
+    "sessions",
+    "relay",
+)
+
+_HEADER = '"""The node\'s end of the lossless stream of jupyter-hpc, joined into one file."""\n'
+_BUILD_LINE = 'BUILD = "source"\n'
+
+
+def relay_source() -> str:
+    """The whole relay as one Python file; its BUILD is the hash of its own text."""
+    text = _joined()
+    return text.replace(_BUILD_LINE, f'BUILD = "{_hash(text)}"\n', 1)
+
+
+def relay_build() -> str:
+    """What a relay made from this installation says about itself."""
+    return _hash(_joined())
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+
+
+def _joined() -> str:
+    folder = resources.files("jupyter_hpc.relay")
+    parts = [_body(folder.joinpath(f"{name}.py").read_text("utf-8")) for name in MODULES]
+    return _HEADER + "\nfrom __future__ import annotations\n\n" + "\n\n".join(parts)
+
+
+def _body(source: str) -> str:
+    """A module without its docstring and without the imports that the joined file has anyway."""
+    lines = source.splitlines(keepends=True)
+    for node in reversed(ast.parse(source).body):
+        if _is_docstring(node) or _is_own_import(node):
+            del lines[node.lineno - 1 : node.end_lineno]
+    return "".join(lines).strip("\n") + "\n"
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_own_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and (
+        node.module == "__future__" or (node.module or "").startswith("jupyter_hpc.")
+    )

@@ -1,0 +1,315 @@
+"""Numbered, acknowledged, flow-controlled streams over a byte pipe that may be replaced.
+
+Pure: no sockets, no threads, no clock but the one that is given; stdlib only, Python 3.8. Both
+ends use the same class.
+
+    mux = Mux(accept)                   relay: accept(stream) -> Endpoint for each OPEN
+    stream = mux.open(target, end)      gate: a new stream; data may follow at once
+    mux.attach(pipe, peer_received)     a pipe is there: replay what the other end misses
+    mux.receive(data)                   bytes that the pipe brought (ProtocolError: end it)
+    mux.pump()                          the pipe has room again
+    mux.detach()                        the pipe is gone; nothing is lost
+    stream.send(data) .send_eof() .reset(code) .consumed(count)
+
+Two ideas keep it small. Frames are numbered, not stream bytes: the sender keeps each numbered
+frame until it is acknowledged, and resuming is "I have n whole frames" (outbox.py). And payload
+is handed on as it arrives, with the part of an unfinished frame remembered over pipes, so that
+its replay skips it (inbox.py). So nothing is lost, doubled or delayed.
+
+Memory is bounded on both sides. What is kept for replay stays near `Limits.unacked`, since
+local sockets are not read above it; what is received and not consumed stays within the
+windows, which start small and grow while the consumer keeps up, from one common budget. And
+on a slow line only so much is on its way that small frames are not held up (pace.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from jupyter_hpc.relay.frames import (
+    ACK,
+    BYE,
+    CREDIT,
+    ENDED,
+    EOF,
+    MAX_PAYLOAD,
+    MAX_TARGET,
+    OPEN,
+    PING,
+    PONG,
+    ProtocolError,
+    encode_frame,
+    encode_payload,
+    encode_wide,
+)
+from jupyter_hpc.relay.frames import RELAY_READY as RELAY_READY
+from jupyter_hpc.relay.inbox import Inbox
+from jupyter_hpc.relay.outbox import Carrier, Outbox
+from jupyter_hpc.relay.pace import Pace, Reports
+from jupyter_hpc.relay.streams import Endpoint as Endpoint
+from jupyter_hpc.relay.streams import Limits as Limits
+from jupyter_hpc.relay.streams import Stream as Stream
+
+
+class Mux:
+    """One end of one session; it outlives the pipes that carry it."""
+
+    def __init__(
+        self,
+        accept: Callable[[Stream], Endpoint] | None = None,
+        on_bye: Callable[[int], None] | None = None,
+        on_pong: Callable[[int], None] | None = None,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits = limits or Limits()
+        self._clock = clock
+        self.ended = False
+        self.congested = False
+        self._accept = accept
+        self._on_bye = on_bye
+        self._on_pong = on_pong
+        self._inbox = Inbox(self)
+        pace = Pace(self.limits.least_flight, self.limits.first_flight, self.limits.unacked)
+        self._outbox = Outbox(self.limits.pipe_queue, pace, clock, self._on_less)
+        self._reports = Reports(min(1 << 15, self.limits.ack_every), self.limits.ack_every)
+        self._streams: dict[int, Stream] = {}
+        self._blocked: dict[Stream, None] = {}  # hold data until there is room, in their order
+        self._last_stream = 0
+        self._growth_left = self.limits.growth
+
+    # -- the pipe ---------------------------------------------------------------------
+
+    @property
+    def attached(self) -> bool:
+        return self._outbox.pipe is not None
+
+    @property
+    def received(self) -> int:
+        """The whole numbered frames that have come, over all pipes."""
+        return self._inbox.received
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return len(self._streams)
+
+    @property
+    def piece_size(self) -> int:
+        """How large a DATA frame may be, so that it does not hold up the others."""
+        return 1 << 15 if self._outbox.pace.slow else MAX_PAYLOAD
+
+    @property
+    def kept_cost(self) -> int:
+        """What is kept for replay, with what keeping it costs."""
+        return self._outbox.kept_cost
+
+    def can_resume(self, peer_received: int) -> bool:
+        """Whether the other end, having that many frames, still fits to what is kept."""
+        return not self.ended and self._outbox.can_resume(peer_received)
+
+    def attach(self, pipe: Carrier, peer_received: int) -> None:
+        """Go on over `pipe`, from the first frame that the other end does not have.
+
+        The old pipe must not be read any more when the other end is told `received`.
+        """
+        self._inbox.new_pipe()
+        self._outbox.attach(pipe, peer_received)
+        self._check_congestion()
+
+    def detach(self) -> None:
+        """The pipe is gone; keep everything for the next one."""
+        self._inbox.new_pipe()
+        self._outbox.detach()
+        self._check_congestion()
+
+    def pump(self) -> None:
+        """Hand waiting frames to the pipe while it has room."""
+        self._outbox.pump()
+        self._check_congestion()
+
+    def ping(self, token: int) -> None:
+        """Ask for a sign of life, and acknowledge; on_pong(token) is the answer."""
+        self._outbox.send_unnumbered(encode_wide(PING, token) + self._acknowledgement())
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the attached pipe, in pieces of any size."""
+        self._inbox.feed(data)
+        self._reports.received(len(data), self._clock())
+        if self._inbox.unreported >= self._reports.threshold:
+            self._outbox.send_unnumbered(self._acknowledgement())
+        if self._outbox.kept_cost > 4 * self.limits.unacked:
+            raise ProtocolError("the other end causes answers that it does not acknowledge")
+
+    def _acknowledgement(self) -> bytes:
+        self._inbox.unreported = 0
+        return encode_wide(ACK, self._inbox.received)
+
+    # -- streams ----------------------------------------------------------------------
+
+    def can_open(self) -> bool:
+        """Whether one more stream is within the limits."""
+        return (
+            not self.ended
+            and len(self._streams) < self.limits.streams
+            and self._outbox.kept_cost < 2 * self.limits.unacked
+        )
+
+    def open(self, target: bytes, endpoint: Endpoint) -> Stream:
+        """Open a stream to `target`. It is not answered: send at once (gate only)."""
+        if not self.can_open():
+            raise RuntimeError("no more streams can be opened; ask can_open() first")
+        if len(target) > MAX_TARGET:
+            raise ValueError("the name of the target is too long")
+        self._last_stream += 1
+        stream = Stream(self, self._last_stream, target)
+        stream.endpoint = endpoint
+        self._streams[stream.number] = stream
+        self.enqueue(encode_payload(OPEN, stream.number, target))
+        stream.update_pause()
+        return stream
+
+    def bye(self, code: int) -> None:
+        """Tell the other end that the session is over, if a pipe takes it, and end it here."""
+        if not self.ended:
+            self.enqueue(encode_frame(BYE, 0, code))
+            self.end()
+
+    def end(self) -> None:
+        """The session is over: all streams are reset, nothing is kept."""
+        self.ended = True
+        streams = list(self._streams.values())
+        for stream in streams:
+            self.forget(stream)
+        self._outbox.clear()
+        for stream in streams:
+            if stream.endpoint is not None:
+                stream.tell(stream.endpoint.on_reset, ENDED)
+
+    # -- for Stream -------------------------------------------------------------------
+
+    def enqueue(self, frame: bytes) -> None:
+        """Number a frame, keep it, and send it as soon as the pipe has room."""
+        if not self.ended:
+            self._outbox.add(frame)
+            self._check_congestion()
+
+    def waiting_of(self, stream: Stream) -> int:
+        """What of the stream was enqueued and not sent."""
+        return self._outbox.waiting_of(stream.number)
+
+    def wait_for_room(self, stream: Stream) -> None:
+        """Flush this stream, after those that wait already, when there is room again."""
+        self._blocked[stream] = None
+
+    def take_growth(self, count: int) -> bool:
+        """Take room for a larger window from the session's budget, if there is some."""
+        if self._growth_left < count:
+            return False
+        self._growth_left -= count
+        return True
+
+    def forget(self, stream: Stream) -> None:
+        stream.finished = True
+        self._growth_left += stream.growth
+        stream.growth = 0
+        self._streams.pop(stream.number, None)
+        self._blocked.pop(stream, None)
+
+    def finish_if_done(self, stream: Stream) -> None:
+        if stream.sent_eof and stream.received_eof and not stream.finished:
+            self.forget(stream)
+
+    # -- for Inbox --------------------------------------------------------------------
+
+    def active(self) -> bool:
+        return not self.ended
+
+    def check_data(self, number: int, replayed: bool) -> None:
+        stream = self._find(number)
+        if stream is not None and stream.received_eof:
+            raise ProtocolError("data after the end of a stream")
+        if stream is not None and stream.receive_room <= 0 and not replayed:
+            raise ProtocolError("more data than the window allows")
+
+    def take_data(self, number: int, data: bytes) -> None:
+        stream = self._streams.get(number)
+        if stream is not None and stream.endpoint is not None:
+            stream.receive_room -= len(data)
+            stream.tell(stream.endpoint.on_data, data)
+
+    def take_frame(self, kind: int, number: int, value: int, payload: bytes) -> None:
+        if kind == OPEN:
+            self._accept_stream(number, payload)
+            return
+        if kind == BYE:
+            self.end()
+            if self._on_bye is not None:
+                self._on_bye(value)
+            return
+        stream = self._find(number)
+        if stream is None or stream.endpoint is None:
+            return  # it was reset here while this frame was on its way
+        if kind == CREDIT:
+            stream.send_room += value
+            stream.flush()
+        elif kind == EOF:
+            if stream.received_eof:
+                raise ProtocolError("a stream ended twice")
+            stream.received_eof = True
+            self.finish_if_done(stream)
+            stream.tell(stream.endpoint.on_eof)
+        else:
+            self.forget(stream)
+            stream.tell(stream.endpoint.on_reset, value)
+
+    def take_signal(self, kind: int, number: int) -> None:
+        if kind == ACK:
+            self._outbox.acknowledge(number)
+            self._check_congestion()
+        elif kind == PING:
+            self._outbox.send_unnumbered(encode_wide(PONG, number) + self._acknowledgement())
+        elif kind == PONG:
+            if self._on_pong is not None:
+                self._on_pong(number)
+        else:
+            raise ProtocolError(f"a frame of unknown type {kind}")
+
+    def _accept_stream(self, number: int, target: bytes) -> None:
+        if self._accept is None:
+            raise ProtocolError("this end opens the streams")
+        if number <= self._last_stream:
+            raise ProtocolError("a stream is opened twice")
+        if len(self._streams) >= self.limits.streams:
+            raise ProtocolError("too many streams are opened")
+        self._last_stream = number
+        stream = Stream(self, number, target)
+        self._streams[number] = stream
+        stream.endpoint = self._accept(stream)
+        stream.update_pause()
+
+    def _find(self, number: int) -> Stream | None:
+        """The stream, or None if it was reset here; ProtocolError if it never was."""
+        if not 0 < number <= self._last_stream:
+            raise ProtocolError("a frame for a stream that was never opened")
+        return self._streams.get(number)
+
+    def _on_less(self, number: int) -> None:
+        stream = self._streams.get(number)
+        if stream is not None and stream.paused:
+            stream.flush()
+
+    def _check_congestion(self) -> None:
+        """Stop or restart all local readers; restart at half, so that it does not flap."""
+        limit = self.limits.unacked // 2 if self.congested else self.limits.unacked
+        congested = self._outbox.kept_cost >= limit
+        if congested == self.congested:
+            return
+        self.congested = congested
+        while self._blocked and not self.congested:
+            stream = next(iter(self._blocked))
+            del self._blocked[stream]
+            stream.flush()
+        for stream in list(self._streams.values()):
+            stream.update_pause()

@@ -1,0 +1,98 @@
+"""How much may be on its way, and how often that is acknowledged; pure, Python 3.8.
+
+A pipe over a slow line takes megabytes that then wait in buffers of kernels and SSH servers; a
+keystroke sent after them, and every sign of life, waits too. So only as much is on its way as
+the line carries in its round trip and a quarter of a second. What it carries is learnt from the
+acknowledgements, which therefore come often on a slow line, and seldom on a fast one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+#: Seconds of waiting in buffers that are allowed, so that the line is never idle.
+QUEUE_SECONDS = 0.25
+
+#: Where so much is on its way, a large frame takes no time.
+_QUICK = 1 << 20
+
+#: A rate is measured over at least so many seconds.
+_SHORTEST = 0.1
+
+
+class Pace:
+    """The most bytes that may be on their way, for one pipe at a time."""
+
+    def __init__(self, least: int, first: int, most: int) -> None:
+        self._least = least
+        self._first = first
+        self._most = most
+        self.new_pipe(0.0)
+
+    def new_pipe(self, now: float) -> None:
+        """Nothing is known about the new line."""
+        self.limit = self._first
+        self._handed = 0
+        self._delivered = 0
+        self._marks: deque[tuple[int, float]] = deque()
+        self._round_trip = 0.0
+        self._latest = 0.0
+        self._rate = 0.0
+        self._since = now
+        self._delivered_then = 0
+
+    @property
+    def slow(self) -> bool:
+        """Whether large frames would hold up small ones."""
+        return self.limit < _QUICK
+
+    def sent(self, count: int, now: float) -> None:
+        """So many bytes were handed to the pipe."""
+        self._handed += count
+        if not self._marks or now - self._marks[-1][1] > 0.02:
+            self._marks.append((self._handed, now))
+
+    def acknowledged(self, count: int, now: float, limited: bool) -> None:
+        """So many bytes have arrived; `limited` if more was waiting to be sent."""
+        self._delivered += count
+        while self._marks and self._marks[0][0] <= self._delivered:
+            self._latest = now - self._marks.popleft()[1]
+            self._round_trip = min(self._latest, self._round_trip or self._latest)
+        # Where windows hold the sender back, only the delay tells that too much is on its way.
+        limited = limited or self._latest > self._round_trip + QUEUE_SECONDS
+        passed = now - self._since
+        if passed < max(_SHORTEST, self._round_trip):
+            return
+        rate = (self._delivered - self._delivered_then) / passed
+        self._since, self._delivered_then = now, self._delivered
+        growing = rate > 1.25 * self._rate
+        if rate > self._rate:
+            self._rate = rate
+        elif limited:
+            # A sender that had nothing to send says nothing about the line.
+            self._rate += 0.3 * (rate - self._rate)
+        wanted = int(self._rate * (self._round_trip + QUEUE_SECONDS))
+        if growing and limited:
+            # The end is not found yet: where the way is long, this finds it sooner.
+            wanted = max(wanted, 2 * self.limit)
+        if limited or wanted > self.limit:
+            self.limit = max(self._least, min(self._most, wanted))
+
+
+class Reports:
+    """How many received bytes are worth an acknowledgement: what comes in 20 ms."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self.threshold = least
+        self._least = least
+        self._most = most
+        self._since = 0.0
+        self._bytes = 0
+
+    def received(self, count: int, now: float) -> None:
+        self._bytes += count
+        passed = now - self._since
+        if passed >= 0.05:
+            rate = self._bytes / passed
+            self.threshold = max(self._least, min(self._most, int(rate * 0.02)))
+            self._since, self._bytes = now, 0
