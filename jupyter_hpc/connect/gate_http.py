@@ -1,0 +1,151 @@
+"""As much HTTP as the gate needs: read a request's head, judge it, write an answer.
+
+Bytes that go to Jupyter are never changed; this only looks at heads and writes answers of
+our own, each with `Connection: close`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+#: tornado accepts as much; JupyterLab's cookies and URLs stay far below.
+MAX_HEAD = 1 << 16
+
+#: Our own pages live here; Jupyter has nothing under this name.
+OWN_PREFIX = "/_jupyter-hpc/"
+
+#: The only names under which this port is ours. With any other the browser was led here
+#: by a foreign site (DNS rebinding).
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+_REQUEST_LINE = re.compile(rb"([A-Z]{3,16}) (/[^ \r\n\0]*) HTTP/1\.[01]\r?\n")
+
+#: What JupyterLab asks for every ten seconds, in each tab.
+_POLLED = re.compile(r"/api/(kernels|sessions|terminals)/?")
+
+#: Parts of Jupyter that only programs ask for.
+_API = re.compile(r"/(api|static|files|terminals/websocket|lab/api|hpc/api)(/|$)")
+
+
+@dataclass(frozen=True)
+class Head:
+    """A request as far as its empty line; header names in lower case, the first one counts."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    @property
+    def own(self) -> bool:
+        """Whether it is for the gate itself."""
+        return self.path.startswith(OWN_PREFIX)
+
+    @property
+    def upgrade(self) -> bool:
+        return "upgrade" in self.headers
+
+    @property
+    def poll(self) -> bool:
+        """Whether it is one of the questions that JupyterLab repeats for ever.
+
+        JupyterLab takes a 503 for a lost server and covers its page with a dialog.
+        """
+        scripted = self.headers.get("sec-fetch-mode") in ("cors", "same-origin")
+        return self.method == "GET" and scripted and _POLLED.fullmatch(self.path) is not None
+
+    @property
+    def page_load(self) -> bool:
+        """Whether a person waits for a page, as opposed to a program for data."""
+        if self.method not in ("GET", "HEAD") or self.upgrade or _API.search(self.path):
+            return False
+        if self.headers.get("x-requested-with"):
+            return False
+        mode = self.headers.get("sec-fetch-mode")
+        if mode is not None:
+            return mode == "navigate"
+        accept = self.headers.get("accept", "*/*")
+        return "text/html" in accept or accept.strip() == "*/*"
+
+
+def parse_head(data: bytes) -> Head | None:
+    """The head at the start of `data`, even if its end has not come; None if it is none."""
+    line = _REQUEST_LINE.match(data)
+    if line is None:
+        return None
+    end = data.find(b"\r\n\r\n")
+    rest = data[line.end() : end if end >= 0 else len(data)]
+    headers: dict[str, str] = {}
+    for raw in rest.split(b"\r\n"):
+        name, colon, value = raw.partition(b":")
+        if colon:
+            headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1").strip())
+    return Head(line[1].decode("ascii"), line[2].decode("latin-1"), headers)
+
+
+def may_be_request(data: bytes) -> bool:
+    """Whether the first bytes of a connection can still become an HTTP request."""
+    if b"\n" in data:
+        return _REQUEST_LINE.match(data) is not None
+    return re.match(rb"[A-Z]{1,16}( |$)", data[:17]) is not None
+
+
+def host_allowed(head: Head, port: int) -> bool:
+    """Whether the request was made to one of our names with our port."""
+    host = head.headers.get("host", "").lower()
+    allowed = {f"{name}:{port}" for name in LOCAL_NAMES}
+    return host in allowed or (port == 80 and host in LOCAL_NAMES)
+
+
+def origin_allowed(head: Head, port: int) -> bool:
+    """Whether the request does not come from the page of another origin."""
+    origin = head.headers.get("origin")
+    if origin is not None and not any(
+        origin.lower() == f"http://{name}:{port}" for name in LOCAL_NAMES
+    ):
+        return False
+    return head.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+
+
+def answer(
+    status: int,
+    body: bytes,
+    content_type: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    head_only: bool = False,
+) -> bytes:
+    """A whole answer of ours; nothing of it may be stored, framed or guessed at."""
+    fields = {
+        "Content-Type": content_type,
+        "Content-Length": str(len(body)),
+        "Cache-Control": "no-store",
+        "Connection": "close",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        **(headers or {}),
+    }
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in fields.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + (b"" if head_only else body)
+
+
+def json_answer(
+    status: int, value: object, headers: Mapping[str, str] | None = None, *, head_only: bool = False
+) -> bytes:
+    # "<" as an escape: even a reader that takes it for a page finds no element in it.
+    body = json.dumps(value).replace("<", "\\u003c").encode("utf-8") + b"\n"
+    return answer(status, body, "application/json", headers, head_only=head_only)
+
+
+def refusal(status: int, message: str) -> bytes:
+    """A short answer for programs; never shows what was sent to us."""
+    return json_answer(status, {"message": message})

@@ -1,0 +1,150 @@
+"""What the laptop remembers: running sessions and facts about each cluster.
+
+`sessions/NAME.json` describes the manager that runs now (0600: it holds the secret
+of its control endpoints); `memory/NAME.json` keeps what was learnt once: the local
+port, the transport that worked, whether the site needs sbatch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import jupyter_data_dir
+
+
+@dataclass(frozen=True)
+class SessionRecord:
+    """One session as other commands on this laptop see it."""
+
+    cluster: str
+    profile: str
+    pid: int
+    pid_started: float
+    port: int
+    secret: str
+    state: str = "starting"
+    job_id: str = ""
+    node: str = ""
+    transport: str = ""
+    ends_at: float | None = None
+    log: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.port}/lab"
+
+    def alive(self) -> bool:
+        """Whether the very process that wrote this record still runs."""
+        return process_started(self.pid) == self.pid_started
+
+
+@dataclass(frozen=True)
+class ClusterMemory:
+    """What earlier sessions learnt about a cluster."""
+
+    port: int = 0
+    transport: str = ""
+    transport_reason: str = ""
+    launch: str = ""
+    launch_reason: str = ""
+
+
+def process_started(pid: int) -> float | None:
+    """When the process started, or None if there is none: tells a reused pid."""
+    import psutil  # late, because most commands only read a record or two
+
+    try:
+        return float(psutil.Process(pid).create_time())
+    except (psutil.Error, ValueError):
+        return None
+
+
+class Records:
+    """Reads and writes the laptop's records below one folder."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or Path(jupyter_data_dir()) / "hpc"
+
+    def session(self, cluster: str) -> SessionRecord | None:
+        """The live session of that name; a record of a dead manager is removed."""
+        fields = _read(self._session_file(cluster))
+        record: SessionRecord | None = _build(SessionRecord, fields)
+        if record is None or not record.alive():
+            return None
+        return record
+
+    def sessions(self) -> list[SessionRecord]:
+        """All live sessions on this laptop."""
+        names = sorted(path.stem for path in (self.folder / "sessions").glob("*.json"))
+        found = (self.session(name) for name in names)
+        return [record for record in found if record is not None]
+
+    def write_session(self, record: SessionRecord) -> None:
+        _write(self._session_file(record.cluster), dataclasses.asdict(record))
+
+    def remove_session(self, record: SessionRecord) -> None:
+        """Remove our own record, never one that another manager wrote since."""
+        fields = _read(self._session_file(record.cluster))
+        if fields.get("pid") == record.pid and fields.get("pid_started") == record.pid_started:
+            with contextlib.suppress(OSError):
+                self._session_file(record.cluster).unlink()
+
+    def memory(self, cluster: str) -> ClusterMemory:
+        return _build(ClusterMemory, _read(self._memory_file(cluster))) or ClusterMemory()
+
+    def remember(self, cluster: str, **facts: object) -> ClusterMemory:
+        """Add facts to what is known about a cluster."""
+        known = dataclasses.replace(self.memory(cluster), **facts)  # type: ignore[arg-type]
+        _write(self._memory_file(cluster), dataclasses.asdict(known))
+        return known
+
+    def log_file(self, cluster: str) -> Path:
+        """Where a manager in the background writes; made 0600."""
+        path = self.folder / "logs" / f"{cluster}.log"
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        return path
+
+    def _session_file(self, cluster: str) -> Path:
+        return self.folder / "sessions" / f"{cluster}.json"
+
+    def _memory_file(self, cluster: str) -> Path:
+        return self.folder / "memory" / f"{cluster}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _build(kind: type[Any], fields: dict[str, Any]) -> Any:
+    """A record from its file, or None if fields that it needs are not there."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    try:
+        return kind(**{key: value for key, value in fields.items() if key in known})
+    except TypeError:
+        return None
+
+
+def _write(path: Path, fields: dict[str, Any]) -> None:
+    """Write whole, 0600: the temporary file is made private before it has content."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(fields, file, indent=1)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise

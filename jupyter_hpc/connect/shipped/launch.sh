@@ -1,0 +1,160 @@
+#!/bin/sh
+# Runs inside the job step: sets up the environment, then keeps Jupyter and its
+# relay alive in a private folder of this node.
+#
+#   launch.sh SESSION ROOT TCP COMMAND...
+#
+# SESSION  folder with environment.sh, relay.py, start.py, secret, profile.json
+# ROOT     the folder that JupyterLab shows ("" for the home folder)
+# TCP      "tcp" if the relay shall also listen on a port (--via direct), else ""
+#
+# It tells its story in files of SESSION, each written whole: `address` when the
+# relay can be reached, `failed` when it gave up, `ended` when Jupyter is gone.
+# Everything before the environment lines is POSIX sh with nothing but coreutils.
+umask 077
+session=$1
+root=$2
+tcp=$3
+
+tell() { # tell FILE TEXT: the file appears whole or not at all
+    printf '%s\n' "$2" >"$session/.$1.$$" && mv -f "$session/.$1.$$" "$session/$1"
+    rm -rf "$session/lock" # the start is over, one way or the other
+}
+
+give_up() { # give_up KIND TEXT
+    tell failed "kind=$1
+$2"
+    exit 1
+}
+
+# `module` and friends are bash functions on most sites, so the environment
+# lines run in bash where there is one.
+if [ -z "${BASH_VERSION:-}" ] && command -v bash >/dev/null 2>&1; then
+    exec bash "$0" "$@"
+fi
+shift 3
+trap 'exit 143' TERM INT HUP
+
+# A folder that nobody can have made before us: mktemp creates it, or fails.
+private=
+for base in "${JUPYTER_HPC_NODE_TMP:-/tmp}" /tmp /dev/shm; do
+    private=$(mktemp -d "$base/jh-XXXXXXXX" 2>/dev/null) && break
+done
+[ -n "$private" ] || give_up folder "text=No folder for sockets could be made in /tmp or /dev/shm of $(uname -n)."
+trap 'rm -rf "$private"' EXIT
+{ mkdir "$private/run" && cp "$session/secret" "$private/relay.secret"; } ||
+    give_up folder "text=The folder $private on $(uname -n) cannot be written; its disk may be full."
+
+# Where login shells learn about modules. It may reset PATH; what we had stays first.
+if [ -n "${BASH_VERSION:-}" ] && [ -r /etc/profile ]; then
+    path_before=$PATH
+    # shellcheck source=/dev/null
+    . /etc/profile >/dev/null 2>&1
+    PATH=$path_before:$PATH
+fi
+
+environment_run() { # environment_run NUMBER TEXT: one environment line, in this shell
+    line_number=$1
+    line_text=$2
+    set --
+    # eval, because a line is shell code by its nature (`module load x`)
+    eval "$line_text" >"$private/line.log" 2>&1
+    line_code=$?
+    cat "$private/line.log" >>"$session/jupyter.log"
+    [ "$line_code" -eq 0 ] || give_up environment "line=$line_number
+code=$line_code
+command=$line_text
+$(tail -n 20 "$private/line.log" | sed 's/^/output=/')"
+}
+
+# The environment lines may take minutes: whoever connects meanwhile shall go on waiting.
+[ ! -d "$session/lock" ] || printf %s "$(($(date +%s) + 600))" >"$session/lock/at"
+# shellcheck source=/dev/null
+. "$session/environment.sh"
+
+jupyter=$1
+case ${jupyter##*/} in
+    jupyter) # `jupyter lab` only looks up and executes `jupyter-lab`
+        if [ $# -gt 1 ] && command -v "$jupyter-$2" >/dev/null 2>&1; then
+            jupyter=$jupyter-$2
+            shift
+        fi
+        ;;
+esac
+program=$(command -v "$jupyter") || give_up jupyter "command=$jupyter
+path=$PATH"
+shift
+
+# The interpreter behind the program lets start.py skip a second of imports;
+# a wrapper that is not a Python script is executed as it is.
+interpreter=
+first_line=$(head -n 1 "$program" 2>/dev/null | tr -d '\000')
+case $first_line in
+    '#!'*python*)
+        interpreter=${first_line#\#!}
+        interpreter=${interpreter# }
+        case $interpreter in *' '*) interpreter= ;; esac
+        ;;
+esac
+python=
+for candidate in "$interpreter" python3 python /usr/libexec/platform-python; do
+    [ -n "$candidate" ] || continue
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
+        python=$(command -v "$candidate")
+        break
+    fi
+done
+[ -n "$python" ] || give_up python "path=$PATH"
+
+export SLURM_OVERLAP=1                         # a notebook's own srun must not wait for this step
+export JUPYTER_HPC_PROFILE="$session/profile.json"
+export JUPYTER_RUNTIME_DIR="$private/run"      # kernels' ipc sockets: private and node-local
+export JUPYTER_TOKEN_FILE="$session/token"
+unset JUPYTER_TOKEN
+[ -n "$root" ] || root=$HOME
+cd "$root" || give_up root "root=$root"
+
+# A day of ping time-out: the relay keeps the connection through any cut, so a
+# silent browser is not a dead one.
+set -- "$program" "$@" --no-browser \
+    --ServerApp.sock="$private/jupyter.sock" --ServerApp.sock_mode=0600 \
+    --ServerApp.root_dir="$root" --ServerApp.cookie_secret_file="$session/cookie_secret" \
+    --KernelManager.transport=ipc \
+    --ServerApp.tornado_settings='{"ws_ping_interval": 30000, "ws_ping_timeout": 86400000}'
+# Where the user is root (containers), Jupyter wants to be told that this is meant.
+[ "$(id -u)" -ne 0 ] || set -- "$@" --allow-root
+if [ -n "$interpreter" ] && [ "$python" = "$(command -v "$interpreter")" ]; then
+    "$python" "$session/start.py" "$session" "$@" </dev/null >>"$session/jupyter.log" 2>&1 &
+else
+    "$@" </dev/null >>"$session/jupyter.log" 2>&1 &
+fi
+jupyter_pid=$!
+
+keep_relay() { # a relay that dies is started again as long as Jupyter lives
+    while kill -0 "$jupyter_pid" 2>/dev/null; do
+        "$python" "$session/relay.py" --serve "$private" --jupyter "$private/jupyter.sock" ${tcp:+--tcp} \
+            </dev/null >>"$session/relay.log" 2>&1 &
+        relay_pid=$!
+        trap 'kill "$relay_pid" 2>/dev/null; exit 0' TERM
+        wait "$relay_pid"
+        sleep 0.2
+    done
+}
+keep_relay &
+keeper_pid=$!
+until [ -S "$private/relay.sock" ] || ! kill -0 "$jupyter_pid" 2>/dev/null; do sleep 0.02; done
+rm -f "$session/failed" "$session/ended"
+tell address "node=$(uname -n)
+folder=$private
+port=$(cat "$private/relay.port" 2>/dev/null)
+python=$python
+jupyter_pid=$jupyter_pid
+keeper_pid=$keeper_pid"
+trap 'kill "$jupyter_pid" 2>/dev/null; kill "$keeper_pid" 2>/dev/null; wait; exit 143' TERM INT HUP
+wait "$jupyter_pid"
+code=$?
+kill "$keeper_pid" 2>/dev/null
+rm -f "$session/address"
+tell ended "code=$code
+$(tail -n 20 "$session/jupyter.log" | sed 's/^/output=/')"
+exit "$code"

@@ -1,0 +1,149 @@
+"""Open connections made by asyncssh: a host, and a login host that leads to more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import asyncssh
+
+from jupyter_hpc.connect.link import BytePipe
+from jupyter_hpc.connect.prompts import Prompter
+from jupyter_hpc.connect.ssh_hop import PACKET, WINDOW, Hop
+from jupyter_hpc.connect.ssh_keys import KeyRing
+from jupyter_hpc.connect.ssh_node import open_second_hop
+from jupyter_hpc.connect.ssh_process import ChannelProcess, ChannelTcp
+from jupyter_hpc.connect.ssh_runner import SshRunner
+from jupyter_hpc.connect.ssh_settings import Target
+from jupyter_hpc.connect.ssh_types import Connection, RemoteProcess
+from jupyter_hpc.errors import ConnectError, PipeRefused, Unreachable
+from jupyter_hpc.text import printable
+
+#: How often a refused session is asked for again while other commands hold sessions.
+_SESSION_RETRY = 0.2
+
+
+class SshConnection:
+    """One authenticated hop made by asyncssh."""
+
+    def __init__(self, name: str, hop: Hop, below: Sequence[asyncssh.SSHClientConnection]) -> None:
+        self._name = name
+        self._hop = hop
+        self._below = tuple(below)
+        self._runner = SshRunner(self)
+        self._sessions = 0
+
+    @property
+    def host(self) -> str:
+        return self._name
+
+    @property
+    def user(self) -> str:
+        return self._hop.settings.user
+
+    @property
+    def runner(self) -> SshRunner:
+        return self._runner
+
+    @property
+    def closed(self) -> bool:
+        return self._hop.connection.is_closed()
+
+    async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess:
+        end = asyncio.get_running_loop().time() + timeout
+        while True:
+            try:
+                return await asyncio.wait_for(self._session(line), timeout)
+            except asyncssh.ChannelOpenError as error:
+                # The server's MaxSessions may be smaller than ours: wait for our own turn.
+                late = asyncio.get_running_loop().time() > end
+                if late or self.closed or not self._sessions:
+                    raise self._lost(error) from error
+            except (TimeoutError, asyncio.TimeoutError) as error:
+                raise Unreachable(
+                    f"{self._name} did not start the command within {timeout:g} s.",
+                    "The network or the host may be slow; try again.",
+                ) from error
+            except (asyncssh.Error, OSError) as error:
+                raise self._lost(error) from error
+            await asyncio.sleep(_SESSION_RETRY)
+
+    async def _session(self, line: str) -> ChannelProcess:
+        process = ChannelProcess()
+        self._sessions += 1
+        try:
+            await self._hop.connection.create_session(
+                lambda: process, command=line, encoding=None, window=WINDOW, max_pktsize=PACKET
+            )
+        except BaseException:
+            self._sessions -= 1
+            raise
+        ended = asyncio.ensure_future(process.wait_ended())
+        ended.add_done_callback(self._session_ended)
+        return process
+
+    def _session_ended(self, ended: asyncio.Future[None]) -> None:
+        self._sessions -= 1
+
+    def _lost(self, error: Exception) -> ConnectError:
+        if self.closed:
+            return Unreachable(f"The connection to {self._name} is closed.", "Connect again.")
+        return ConnectError(
+            f"{self._name} refuses to start a command: {printable(str(error), 200)}.",
+            "Check that the site lets you run commands over SSH.",
+        )
+
+    async def wait_closed(self) -> None:
+        await self._hop.connection.wait_closed()
+
+    def close(self) -> None:
+        for connection in (self._hop.connection, *self._below):
+            with contextlib.suppress(OSError):
+                connection.abort()
+
+
+class SshLogin(SshConnection):
+    """The login host, reached by asyncssh."""
+
+    way = "ssh"
+
+    def __init__(self, name: str, hops: Sequence[Hop], ring: KeyRing) -> None:
+        super().__init__(name, hops[-1], [hop.connection for hop in reversed(hops[:-1])])
+        self._needs_person = any(hop.needed_person for hop in hops)
+        self._ring = ring
+
+    @property
+    def needs_person(self) -> bool:
+        return self._needs_person
+
+    async def open_tcp(self, host: str, port: int, *, timeout: float = 15.0) -> BytePipe:
+        opening: Any = self._hop.connection.create_connection(
+            ChannelTcp, host, port, window=WINDOW, max_pktsize=PACKET
+        )
+        try:
+            _, pipe = await asyncio.wait_for(opening, timeout)
+        except (asyncssh.Error, OSError, TimeoutError, asyncio.TimeoutError) as error:
+            raise PipeRefused(
+                f"{self.host} opens no TCP connection to {host} port {port}: "
+                f"{printable(str(error), 200) or 'no answer'}.",
+                "The site may forbid forwarding, or the node may not be reachable.",
+            ) from error
+        channel: BytePipe = pipe
+        return channel
+
+    async def open_node(
+        self, node: str, prompter: Prompter, *, timeout: float = 20.0
+    ) -> Connection:
+        login = self._hop.settings.target
+        hop = await open_second_hop(
+            Target(node, login.user, None, login.ssh_config),
+            self.user,
+            prompter,
+            self._ring,
+            self.runner,
+            timeout,
+            lambda settings: {"through": self._hop.connection},
+        )
+        return SshConnection(node, hop, ())
