@@ -1,0 +1,141 @@
+"""The GPU recording of a batch job: `gpu-usage.csv`, written in the job, read afterwards.
+
+One line for each GPU and sample, under the header
+
+    time,host,gpu,name,load,memory_mib,memory_total_mib,power_w,temperature_c
+
+`time` is epoch seconds, `gpu` the number on that host; a value that could not be had
+is empty. A job may be killed at any moment, so a line is written whole and an
+unfinished last one is ignored. Columns may be missing or in another order: the
+header decides.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from jupyter_hpc.gpu.history import Column, HistoryView, thin
+from jupyter_hpc.gpu.sample import GpuReading, Sample
+
+FILE_NAME = "gpu-usage.csv"
+
+HEADER = (
+    "time",
+    "host",
+    "gpu",
+    "name",
+    "load",
+    "memory_mib",
+    "memory_total_mib",
+    "power_w",
+    "temperature_c",
+)
+
+_MIB = 1024 * 1024
+
+#: A recording is read up to this size; at one line a second that is over a week of 8 GPUs.
+MAX_BYTES = 256 * _MIB
+
+
+class Recorder:
+    """Appends samples to a recording."""
+
+    def __init__(self, path: Path, host: str) -> None:
+        self._path = path
+        self._host = host
+
+    def append(self, sample: Sample) -> None:
+        """Write one line for each GPU, all of them in one write."""
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        if not self._path.exists():
+            lines.writerow(HEADER)
+        for gpu in sample.gpus:
+            lines.writerow(
+                (
+                    f"{sample.taken_at:.1f}",
+                    self._host,
+                    gpu.index,
+                    gpu.name,
+                    _word(gpu.load),
+                    _word(None if gpu.memory_used is None else gpu.memory_used / _MIB),
+                    _word(None if gpu.memory_total is None else gpu.memory_total / _MIB),
+                    _word(gpu.power),
+                    _word(gpu.temperature),
+                )
+            )
+        with self._path.open("a", encoding="utf-8", newline="") as file:
+            file.write(text.getvalue())
+
+
+def read_recording(path: Path, points: int = 600) -> HistoryView:
+    """The recording as columns, in at most `points` rows."""
+    times: list[float] = []
+    columns: dict[Column, list[float]] = {}
+    gpus: dict[str, GpuReading] = {}
+    rows: dict[int, int] = {}
+    for line in _lines(path):
+        time = _number(line.get("time"))
+        if math.isnan(time):
+            continue
+        host, gpu = line.get("host") or "", line.get("gpu") or "0"
+        name = f"{host}:{gpu}" if host else gpu
+        if name not in gpus:
+            total = _number(line.get("memory_total_mib"))
+            gpus[name] = GpuReading(
+                id=name,
+                index=len(gpus),
+                name=line.get("name") or f"GPU {gpu}",
+                memory_total=None if math.isnan(total) else int(total * _MIB),
+            )
+        # Samples of several GPUs and nodes share a row when they are of the same second.
+        row = rows.setdefault(round(time), len(times))
+        if row == len(times):
+            times.append(time)
+        for quantity, value in (
+            ("load", _number(line.get("load"))),
+            ("memory_used", _number(line.get("memory_mib")) * _MIB),
+            ("power", _number(line.get("power_w"))),
+            ("temperature", _number(line.get("temperature_c"))),
+        ):
+            column = columns.setdefault((name, quantity), [])
+            column.extend([math.nan] * (len(times) - len(column)))
+            column[row] = value
+    for column in columns.values():
+        column.extend([math.nan] * (len(times) - len(column)))
+    order = sorted(range(len(times)), key=times.__getitem__)
+    return thin(
+        [times[row] for row in order],
+        {key: [column[row] for row in order] for key, column in columns.items()},
+        list(gpus.values()),
+        points,
+    )
+
+
+def mean_load(path: Path) -> float | None:
+    """The average load over all GPUs and samples, in per cent."""
+    loads = [load for line in _lines(path) if not math.isnan(load := _number(line.get("load")))]
+    return sum(loads) / len(loads) if loads else None
+
+
+def _lines(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        text = file.read(MAX_BYTES)
+    whole = text[: text.rfind("\n") + 1]
+    for line in csv.DictReader(io.StringIO(whole)):
+        yield {key: value for key, value in line.items() if key and isinstance(value, str)}
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "nan")
+    except ValueError:
+        return math.nan
+
+
+def _word(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}".removesuffix(".0")
