@@ -1,0 +1,1 @@
+"""The verbs of the server extension: three lines each, over the services."""

@@ -1,0 +1,36 @@
+"""The route table: every address of the extension, in one place."""
+
+from __future__ import annotations
+
+from tornado.web import RequestHandler
+
+from jupyter_hpc.node.handlers.batch import ConvertHandler, SubmitHandler
+from jupyter_hpc.node.handlers.gpus import GpuHistoryHandler, GpusHandler
+from jupyter_hpc.node.handlers.jobs import (
+    JobActionHandler,
+    JobGpusHandler,
+    JobHandler,
+    JobLogHandler,
+    JobsHandler,
+)
+from jupyter_hpc.node.handlers.session import SessionHandler
+from jupyter_hpc.node.handlers.site import PartitionsHandler, StorageHandler
+from jupyter_hpc.node.handlers.stream import StreamHandler
+
+_JOB = r"/jupyter-hpc/jobs/(?P<job_id>[^/]+)"
+
+ROUTES: list[tuple[str, type[RequestHandler]]] = [
+    (r"/jupyter-hpc/session", SessionHandler),
+    (r"/jupyter-hpc/gpus", GpusHandler),
+    (r"/jupyter-hpc/gpus/history", GpuHistoryHandler),
+    (r"/jupyter-hpc/jobs", JobsHandler),
+    (_JOB, JobHandler),
+    (_JOB + r"/log", JobLogHandler),
+    (_JOB + r"/gpus", JobGpusHandler),
+    (_JOB + r"/(?P<action>cancel|hold|release|requeue)", JobActionHandler),
+    (r"/jupyter-hpc/storage", StorageHandler),
+    (r"/jupyter-hpc/partitions", PartitionsHandler),
+    (r"/jupyter-hpc/convert", ConvertHandler),
+    (r"/jupyter-hpc/submit", SubmitHandler),
+    (r"/jupyter-hpc/stream", StreamHandler),
+]

@@ -1,0 +1,26 @@
+"""GET storage, GET partitions."""
+
+from __future__ import annotations
+
+from jupyter_server.auth.decorator import authorized
+from tornado.web import authenticated
+
+from jupyter_hpc.node.handlers.base import HpcHandler
+
+
+class StorageHandler(HpcHandler):
+    """Space, files and budget."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        self.reply(await self.services.storage.read())
+
+
+class PartitionsHandler(HpcHandler):
+    """Partitions with their limits."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        self.reply(await self.services.partitions.read())

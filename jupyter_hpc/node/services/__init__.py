@@ -1,0 +1,1 @@
+"""State and caches behind the verbs; nothing here knows about HTTP."""

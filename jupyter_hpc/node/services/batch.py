@@ -1,0 +1,220 @@
+"""Notebooks as batch jobs: the preview of the dialog, and the submit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jupyter_hpc.batch import submit as batch
+from jupyter_hpc.batch.choices import default_environment, submit_options
+from jupyter_hpc.batch.job import Environment
+from jupyter_hpc.batch.verify import Verification, verify
+from jupyter_hpc.errors import HpcError, PermissionRefused, UsageError
+from jupyter_hpc.node.services.batch_request import BatchRequest, read_request
+from jupyter_hpc.node.services.cache import Cached
+from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.advice import problems
+from jupyter_hpc.text import printable
+
+if TYPE_CHECKING:
+    from jupyter_hpc.clusters import Profile
+    from jupyter_hpc.node.services.offload import Offload
+    from jupyter_hpc.node.services.partitions import PartitionService
+    from jupyter_hpc.slurm.client import SlurmClient
+    from jupyter_hpc.slurm.models import Association
+
+T = TypeVar("T")
+
+#: Accounts hardly change; so long they are not asked for again.
+ACCOUNTS_LIFETIME = 600.0
+
+#: Deadlines: of reading and converting, and of each run of a comparison.
+CONVERT_SECONDS = 60.0
+VERIFY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that keeps the job from being submitted; `option` says where to change it."""
+
+    option: str
+    message: str
+    hint: str
+
+
+class BatchService:
+    """Turns notebooks of this server into jobs. `on_submit` is told about each one."""
+
+    def __init__(
+        self,
+        client: SlurmClient,
+        partitions: PartitionService,
+        runner: Runner,
+        offload: Offload,
+        *,
+        profile: Profile | None = None,
+        contents_root: str | None = None,
+        on_submit: Callable[[str, str], None] = lambda job_id, path: None,
+        enabled: bool = True,
+    ) -> None:
+        self._client = client
+        self._partitions = partitions
+        self._runner = runner
+        self._offload = offload
+        self._profile = profile
+        self._root = contents_root
+        self._on_submit = on_submit
+        self._enabled = enabled
+        self._accounts: Cached[list[Association]] = Cached(
+            client.associations, ACCOUNTS_LIFETIME, floor=60.0
+        )
+
+    async def convert(self, body: object) -> dict[str, object]:
+        """What the dialog shows. What is wrong with the choices is part of the answer.
+
+        Raises UsageError for a request or a file that cannot be read at all.
+        """
+        asked = self._asked(body)
+        notebook = self._find(asked.path)
+        found: list[Finding] = []
+        options = self._options(asked, found)
+        draft = await self._apart(lambda: batch.draft(notebook, options, self._runner))
+        prepared = None
+        if draft.conversion.ok:
+            try:
+                prepared = await self._apart(
+                    lambda: batch.prepare(notebook, options, self._runner, None, draft)
+                )
+            except HpcError as error:
+                found.append(Finding("", error.message, error.hint))
+        if prepared is not None and asked.check:
+            prepared = await self._estimated(prepared, found)
+        verification = None
+        if prepared is not None and asked.verify and options.mode == "script":
+            verification = await self._verified(notebook, prepared)
+        return {
+            "path": asked.path,
+            **draft.conversion.to_json(),
+            "script": draft.conversion.script,
+            "sbatch": prepared.script if prepared else "",
+            "runs": prepared.job.runs if prepared else 1,
+            "problems": found,
+            "estimated_start": _start(prepared),
+            "estimated_nodes": prepared.estimate.nodes if prepared and prepared.estimate else "",
+            "cost": str(prepared.cost) if prepared and prepared.cost else "",
+            "verification": verification.to_json() if verification else None,
+            "request": options.request,
+            "choices": await self._choices(ask=asked.check),
+        }
+
+    async def submit(self, body: object) -> dict[str, object]:
+        """Freeze the notebook and put its job into the queue.
+
+        Raises ConversionRefused, UsageError or SubmitRejected; then nothing was written.
+        """
+        asked = self._asked(body)
+        notebook = self._find(asked.path)
+        options = submit_options(asked.choices, self._profile, here=True)
+        prepared = await self._apart(lambda: batch.prepare(notebook, options, self._runner, None))
+        prepared = await batch.estimated(prepared, self._client)
+        done = await batch.submit(prepared, self._runner, self._client)
+        self._on_submit(done.job_id, asked.path)
+        return done.to_json()
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        await self._accounts.stop()
+
+    def _asked(self, body: object) -> BatchRequest:
+        if not self._enabled:
+            raise PermissionRefused(
+                "This site has switched off submitting notebooks from JupyterLab.",
+                "Use `jupyter-hpc submit` or sbatch in a terminal.",
+            )
+        return read_request(body, self._profile.environment.setup if self._profile else ())
+
+    def _find(self, path: str) -> Path:
+        """The notebook's file; like the file browser it follows links but leads nowhere else."""
+        root = os.path.abspath(self._root or os.curdir)
+        place = os.path.abspath(os.path.join(root, path.lstrip("/")))
+        if "\0" in path or os.path.commonpath([root, place]) != root or place == root:
+            raise UsageError(
+                f"{printable(path, 200)!r} is outside of the folder that this server shows.",
+                "Move the notebook below it.",
+            )
+        return Path(place)
+
+    def _options(self, asked: BatchRequest, found: list[Finding]) -> batch.SubmitOptions:
+        """The options of a submit; those that cannot be used are reported and left out."""
+        try:
+            return submit_options(asked.choices, self._profile, here=True)
+        except UsageError as error:
+            found.append(Finding("request", error.message, error.hint))
+        return submit_options(
+            replace(asked.choices, request={}, preset=None), self._profile, here=True
+        )
+
+    async def _estimated(self, prepared: batch.Prepared, found: list[Finding]) -> batch.Prepared:
+        try:
+            partitions = await self._partitions.known()
+            ruled_out = problems(prepared.job.request, partitions)
+            found += [Finding(each.option, each.text, each.advice) for each in ruled_out]
+            if not found:
+                return await batch.estimated(prepared, self._client, partitions)
+        except HpcError as error:
+            found.append(Finding("", error.message, error.hint))
+        return prepared
+
+    async def _verified(self, notebook: Path, prepared: batch.Prepared) -> Verification:
+        """Three runs at most: the notebook, the script, and the notebook again."""
+        return await self._apart(
+            lambda: verify(
+                notebook,
+                prepared.conversion,
+                self._runner,
+                prepared.job.parameters,
+                seconds=VERIFY_SECONDS,
+            ),
+            seconds=CONVERT_SECONDS + 6 * VERIFY_SECONDS,
+        )
+
+    async def _choices(self, *, ask: bool) -> dict[str, object]:
+        """What can be chosen on this cluster, as far as it tells."""
+        accounts: list[Association] = []
+        if ask:
+            with contextlib.suppress(HpcError):
+                accounts = (await self._accounts.get()).value
+        own = default_environment(self._profile, here=True)
+        return {
+            "accounts": _unique(each.account for each in accounts),
+            "qos": _unique(name for each in accounts for name in each.qos),
+            "presets": sorted(self._profile.presets) if self._profile else [],
+            "environment": _in_words(own),
+        }
+
+    async def _apart(
+        self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float = CONVERT_SECONDS
+    ) -> T:
+        """Run work that reads files on an event loop of its own, in a thread of its own."""
+        return await self._offload(
+            lambda: asyncio.run(work()), timeout=seconds, about="The notebook's folder"
+        )
+
+
+def _start(prepared: batch.Prepared | None) -> int | None:
+    return prepared.estimate.start if prepared and prepared.estimate else None
+
+
+def _unique(names: Any) -> list[str]:
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _in_words(environment: Environment) -> str:
+    """The environment in one line, as the job's script will have it."""
+    parts = (*environment.setup, environment.conda, environment.venv)
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,103 @@
+"""What is left to spend: the profile's command, else the shares that Slurm keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from jupyter_hpc.errors import HpcError
+from jupyter_hpc.node.services.profile import SiteProfile
+from jupyter_hpc.runner import Runner
+from jupyter_hpc.text import printable_lines
+
+if TYPE_CHECKING:
+    from jupyter_hpc.slurm.client import SlurmClient
+    from jupyter_hpc.slurm.models import Share
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Minutes of one resource that an account used, and may use (None: no limit)."""
+
+    resource: str
+    used: int
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class Account:
+    """One account of the user; `usage` is Slurm's weighted sum, in seconds."""
+
+    account: str
+    usage: int
+    fairshare: float | None
+    limits: tuple[Limit, ...]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The budget in the site's own words (`report`) or by account."""
+
+    source: str
+    unit: str | None
+    rates: Mapping[str, float] = field(default_factory=dict)
+    accounts: tuple[Account, ...] = ()
+    report: str | None = None
+    problem: HpcError | None = None
+
+
+class BudgetReader:
+    """Asks for the budget; never raises, a failure is part of the answer."""
+
+    def __init__(
+        self, profile: SiteProfile, runner: Runner, client: SlurmClient, timeout: float
+    ) -> None:
+        self._table = profile.table("budget")
+        self._runner = runner
+        self._client = client
+        self._timeout = timeout
+
+    async def read(self) -> Budget:
+        """The budget as of now."""
+        command = [str(word) for word in self._table.get("command") or ()]
+        unit = str(self._table.get("unit") or "") or None
+        rates = {
+            str(name): float(rate)
+            for name, rate in dict(self._table.get("rates") or {}).items()
+            if isinstance(rate, (int, float))
+        }
+        if command:
+            report, problem = await self._report(command)
+            return Budget("command", unit, rates, report=report, problem=problem)
+        try:
+            shares = await self._client.shares()
+        except HpcError as error:
+            return Budget("sshare", unit, rates, problem=error)
+        return Budget("sshare", unit, rates, tuple(_account(share) for share in shares))
+
+    async def _report(self, command: list[str]) -> tuple[str | None, HpcError | None]:
+        try:
+            done = await self._runner.run(command, timeout=self._timeout)
+        except HpcError as error:
+            return None, error
+        if not done.ok:
+            said = printable_lines(done.stderr.strip(), 300) or "it gave no reason"
+            return None, HpcError(
+                f"{command[0]} ended with code {done.returncode}: {said}",
+                "Run it in a terminal to see its full answer.",
+            )
+        return printable_lines(done.stdout), None
+
+
+def _account(share: Share) -> Account:
+    resources = sorted(share.tres_minutes_limit)
+    return Account(
+        share.account,
+        share.raw_usage,
+        share.fair_share,
+        tuple(
+            Limit(name, share.tres_minutes_used.get(name, 0), share.tres_minutes_limit[name])
+            for name in resources
+        ),
+    )

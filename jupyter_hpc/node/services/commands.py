@@ -1,0 +1,40 @@
+"""How commands reach Slurm on this site: a prefix, and programs off the PATH."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from posixpath import basename
+
+from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, Runner
+
+
+class SiteRunner:
+    """Runs commands as the administrator has set it up, through another runner."""
+
+    def __init__(
+        self, runner: Runner, prefix: Sequence[str] = (), paths: Mapping[str, str] | None = None
+    ) -> None:
+        self._runner = runner
+        self._prefix = list(prefix)
+        self._paths = dict(paths or {})
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
+    ) -> Completed:
+        """Run `argv`; the result names the command as it was asked for."""
+        done = await self._runner.run(self.rewritten(argv), stdin=stdin, timeout=timeout)
+        return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)
+
+    def rewritten(self, argv: Sequence[str]) -> list[str]:
+        """The command that is really started."""
+        words = list(argv)
+        for position, word in enumerate(words):
+            if word in self._paths:  # behind env(1) and its settings, if those are used
+                words[position] = self._paths[word]
+                break
+        if self._prefix and basename(self._prefix[0]) == "ssh":
+            # ssh joins its arguments with blanks and gives them to a shell on the far
+            # side, so they are quoted for it; any other prefix takes them as they are.
+            return [*self._prefix, shlex.join(words)]
+        return [*self._prefix, *words]

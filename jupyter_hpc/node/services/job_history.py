@@ -1,0 +1,169 @@
+"""Finished jobs: a bounded listing, cached for minutes, and the ones that just left the queue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from jupyter_hpc.errors import HpcError
+from jupyter_hpc.node.services.cache import Cached
+from jupyter_hpc.node.services.identity import Identity
+from jupyter_hpc.node.services.job_rows import Rows, next_rows
+from jupyter_hpc.node.values import Encoded, problem_of
+from jupyter_hpc.slurm.models import FinishedJob, Phase
+
+if TYPE_CHECKING:
+    from jupyter_hpc.slurm.client import SlurmClient
+
+LISTING_LIFETIME = 300.0
+LISTING_FLOOR = 30.0
+
+#: The database lags behind the queue by seconds: so often, and so far apart, it is
+#: asked for a job that has just ended.
+TRIES = 5
+TRY_SECONDS = 5.0
+
+#: The newest so many are kept.
+MOST_FINISHED = 5000
+
+DAY = 86400
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The finished jobs that are known, since when, and why there may be more."""
+
+    rows: Rows
+    since: float
+    taken_at: float | None
+    problem: HpcError | None
+
+    def state(self) -> tuple[object, ...]:
+        """Compares equal when there is nothing new to show."""
+        return (self.rows.version, str(self.problem))
+
+    def described(self, now: float) -> dict[str, object]:
+        """The JSON form."""
+        return {
+            "jobs": Encoded(self.rows.all()),
+            "since": self.since,
+            "taken_at": self.taken_at,
+            "age": None if self.taken_at is None else max(0.0, now - self.taken_at),
+            "problem": problem_of(self.problem),
+        }
+
+
+class JobHistory:
+    """Keeps finished jobs. The database is asked only while somebody looks."""
+
+    def __init__(
+        self,
+        client: SlurmClient,
+        identity: Identity,
+        days: float,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._identity = identity
+        self._days = days
+        self._clock = clock
+        self._jobs: dict[str, FinishedJob] = {}
+        self._left: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        self._asked_left_at = float("-inf")
+        self._rows = Rows()
+        self._changed = False
+        self._listing: Cached[list[FinishedJob]] = Cached(
+            self._fetch, LISTING_LIFETIME, floor=LISTING_FLOOR, clock=clock
+        )
+
+    def note_left(self, names: Mapping[str, str]) -> None:
+        """These jobs, by id, are no longer in the queue, so their ends are wanted soon.
+
+        Their names are kept: many databases know Latin letters only and give back
+        question marks for all others.
+        """
+        for job_id, name in names.items():
+            if "[" not in job_id:
+                self._left[job_id] = 0
+                self._names[job_id] = name
+
+    async def read(self, refresh: bool = False) -> Finished:
+        """What is known now; never raises, a missing database is a `problem`.
+
+        `refresh` asks for a new listing before its time, as far as the floor allows.
+        """
+        since = self._clock() - self._days * DAY
+        taken_at, problem = None, None
+        try:
+            newer_than = self._clock() if refresh else None
+            listing = await self._listing.get(newer_than=newer_than)
+        except HpcError as error:
+            problem = error
+        else:
+            taken_at, problem = listing.taken_at, listing.problem
+        await self._ask_left()
+        self._forget(since)
+        if self._changed:
+            self._changed = False
+            newest_first = sorted(self._jobs.values(), key=lambda job: -(job.ended or 0))
+            self._rows = await next_rows(self._rows, newest_first[:MOST_FINISHED])
+        return Finished(self._rows, since, taken_at, problem)
+
+    def known(self, job_id: str) -> FinishedJob | None:
+        """A finished job that has been seen."""
+        return self._jobs.get(job_id)
+
+    def remember(self, job: FinishedJob) -> None:
+        """Keep a finished job that was asked for in another way."""
+        if job.phase in (Phase.ENDED, Phase.UNKNOWN) and self._identity.owns(job.user):
+            before = self._jobs.get(job.id)
+            job = replace(job, name=self._names.get(job.id, job.name))
+            if before is not None and before.usage is not None and job.usage is None:
+                job = replace(job, usage=before.usage)
+            if job != before:
+                self._jobs[job.id] = job
+                self._changed = True
+            self._left.pop(job.id, None)
+
+    async def _fetch(self) -> list[FinishedJob]:
+        found = await self._client.history(int(self._days * DAY))
+        for job in found:
+            self.remember(job)
+        return found
+
+    async def _ask_left(self) -> None:
+        """Ask for the jobs that left the queue; the database may need some seconds."""
+        now = self._clock()
+        if not self._left or now - self._asked_left_at < TRY_SECONDS:
+            return
+        self._asked_left_at = now
+        wanted = list(self._left)[:200]
+        try:
+            found = await self._client.finished(wanted)
+        except HpcError:
+            found = []
+        for job in found:
+            self.remember(job)
+        for job_id in wanted:
+            if job_id in self._left:
+                self._left[job_id] += 1
+                if self._left[job_id] >= TRIES:
+                    del self._left[job_id]
+
+    def _forget(self, since: float) -> None:
+        if any((job.ended or since) < since for job in self._jobs.values()):
+            self._jobs = {
+                job_id: job for job_id, job in self._jobs.items() if (job.ended or since) >= since
+            }
+            self._names = {
+                job_id: name for job_id, name in self._names.items() if job_id in self._jobs
+            }
+            self._changed = True
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        await self._listing.stop()

@@ -1,0 +1,86 @@
+"""What the cluster's profile knows, from the file that JUPYTER_HPC_PROFILE names.
+
+The laptop writes the resolved profile there when it starts the session. A server that
+was started in another way has none, and everything works without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jupyter_hpc.errors import ProfileError
+
+if TYPE_CHECKING:
+    from jupyter_hpc.clusters import Profile
+
+PROFILE_VARIABLE = "JUPYTER_HPC_PROFILE"
+
+
+class SiteProfile:
+    """Read-only view of a profile; every question has an answer when there is none."""
+
+    def __init__(self, content: Mapping[str, Any] | None = None) -> None:
+        self._content = dict(content or {})
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> SiteProfile:
+        """The profile of this session; an unreadable file counts as none."""
+        path = environ.get(PROFILE_VARIABLE)
+        if not path:
+            return cls()
+        try:
+            with open(path, encoding="utf-8") as file:
+                content = json.load(file)
+        except (OSError, ValueError):
+            return cls()
+        return cls(content if isinstance(content, dict) else None)
+
+    @property
+    def name(self) -> str | None:
+        return _text(self._content.get("name"))
+
+    @property
+    def title(self) -> str | None:
+        return _text(self._content.get("title"))
+
+    @property
+    def docs(self) -> str | None:
+        return _text(self._content.get("docs"))
+
+    @property
+    def poll_seconds(self) -> float | None:
+        value = self.table("slurm").get("poll_seconds")
+        return float(value) if isinstance(value, (int, float)) and value > 0 else None
+
+    @property
+    def gpu_flag(self) -> str:
+        return _text(self.table("slurm").get("gpu_flag")) or "gpus-per-node"
+
+    @property
+    def storage(self) -> dict[str, dict[str, Any]]:
+        """Named places, each with the keys of the profile's [storage.NAME]."""
+        return {
+            str(name): dict(place)
+            for name, place in self.table("storage").items()
+            if isinstance(place, dict)
+        }
+
+    def resolved(self) -> Profile | None:
+        """The profile as the laptop has it, for what chooses resources; None without one."""
+        from jupyter_hpc.clusters import Profile
+
+        try:
+            return Profile.from_json(self._content) if self._content else None
+        except ProfileError:
+            return None  # its knowledge is a help, not a need
+
+    def table(self, name: str) -> dict[str, Any]:
+        """One table of the profile, empty where it has none."""
+        value = self._content.get(name)
+        return dict(value) if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

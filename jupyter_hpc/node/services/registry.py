@@ -1,0 +1,248 @@
+"""All services of the extension, each built when it is first asked for.
+
+A server whose user never opens a panel pays for none of them: neither their
+imports nor their threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from jupyter_hpc.node.settings import NodeSettings
+
+if TYPE_CHECKING:
+    from jupyter_hpc.gpu.sample import GpuSource
+    from jupyter_hpc.node.services.batch import BatchService
+    from jupyter_hpc.node.services.gpus import GpuService
+    from jupyter_hpc.node.services.identity import Identity
+    from jupyter_hpc.node.services.job_details import JobDetails
+    from jupyter_hpc.node.services.jobs import JobsService
+    from jupyter_hpc.node.services.logs import LogService
+    from jupyter_hpc.node.services.offload import Offload
+    from jupyter_hpc.node.services.partitions import PartitionService
+    from jupyter_hpc.node.services.profile import SiteProfile
+    from jupyter_hpc.node.services.session import SessionService
+    from jupyter_hpc.node.services.storage import StorageService
+    from jupyter_hpc.node.services.stream import Stream
+    from jupyter_hpc.slurm.client import SlurmClient
+
+
+async def _no_sessions() -> list[Mapping[str, Any]]:
+    return []
+
+
+@dataclass(frozen=True)
+class ServerHooks:
+    """What the services need of the Jupyter server around them."""
+
+    #: The sessions of notebooks and consoles, as the sessions API gives them.
+    list_sessions: Callable[[], Awaitable[list[Mapping[str, Any]]]] = _no_sessions
+    #: The process of a kernel, by the kernel's id.
+    kernel_pid: Callable[[str], int | None] = lambda kernel_id: None
+    #: Told about each job that was cancelled.
+    on_cancel: Callable[[str], None] = lambda job_id: None
+    #: Told about each notebook that became a job: its id and the notebook's path.
+    on_submit: Callable[[str, str], None] = lambda job_id, path: None
+    #: The folder that the file browser shows.
+    contents_root: str | None = None
+
+
+class Services:
+    """The services of one server; `stop` ends what they started."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        environ: Mapping[str, str],
+        hooks: ServerHooks | None = None,
+    ) -> None:
+        self.settings = settings
+        self.environ = environ
+        self.hooks = hooks or ServerHooks()
+
+    @cached_property
+    def identity(self) -> Identity:
+        from jupyter_hpc.node.services.identity import Identity, current_identity
+
+        other = self.settings.slurm_user
+        return Identity(other, None) if other else current_identity()
+
+    @cached_property
+    def offload(self) -> Offload:
+        from jupyter_hpc.node.services.offload import Offload
+
+        return Offload()
+
+    @cached_property
+    def profile(self) -> SiteProfile:
+        from jupyter_hpc.node.services.profile import SiteProfile
+
+        return SiteProfile.from_environment(self.environ)
+
+    @cached_property
+    def client(self) -> SlurmClient:
+        from jupyter_hpc.node.services.commands import SiteRunner
+        from jupyter_hpc.runner import LocalRunner
+        from jupyter_hpc.slurm.client import SlurmClient
+
+        settings = self.settings
+        runner = SiteRunner(LocalRunner(), settings.slurm_prefix, settings.command_paths)
+        return SlurmClient(runner, timeout=settings.slurm_timeout)
+
+    @cached_property
+    def session(self) -> SessionService:
+        from jupyter_hpc.node.services.session import SessionService
+
+        return SessionService(
+            self.environ,
+            self.profile,
+            self.identity.name,
+            self._features(),
+            self.client.job,
+            self.offload,
+            self.jobs.known,
+        )
+
+    @cached_property
+    def gpus(self) -> GpuService:
+        from jupyter_hpc.node.services.gpus import GpuService
+        from jupyter_hpc.node.services.notebooks import Notebooks
+
+        return GpuService(
+            self._open_gpus,
+            self.settings.gpu_interval,
+            Notebooks(self.hooks.list_sessions, self.hooks.kernel_pid),
+            enabled=self.settings.gpus_enabled,
+        )
+
+    @cached_property
+    def jobs(self) -> JobsService:
+        from jupyter_hpc.node.services.jobs import JobsService
+
+        return JobsService(
+            self.client,
+            self.settings,
+            self.identity,
+            poll_seconds=self.profile.poll_seconds,
+            on_cancel=self.hooks.on_cancel,
+        )
+
+    @cached_property
+    def details(self) -> JobDetails:
+        from jupyter_hpc.node.services.job_details import JobDetails
+
+        return JobDetails(
+            self.client,
+            self.jobs,
+            self.identity,
+            self.offload,
+            find_run=self._find_run,
+            gpu_flag=self.profile.gpu_flag,
+            contents_root=self.hooks.contents_root,
+        )
+
+    @cached_property
+    def logs(self) -> LogService:
+        from jupyter_hpc.node.services.logs import LogService
+
+        return LogService(self.details, self.offload, enabled=self.settings.logs_enabled)
+
+    @cached_property
+    def storage(self) -> StorageService:
+        from jupyter_hpc.node.services.budget import BudgetReader
+        from jupyter_hpc.node.services.commands import SiteRunner
+        from jupyter_hpc.node.services.storage import StorageService
+        from jupyter_hpc.runner import LocalRunner
+
+        runner = SiteRunner(LocalRunner(), (), self.settings.command_paths)
+        timeout = self.settings.storage_timeout
+        return StorageService(
+            self.profile,
+            self.environ,
+            self.identity.name,
+            runner,
+            self.offload,
+            BudgetReader(self.profile, runner, self.client, timeout),
+            timeout=timeout,
+            enabled=self.settings.storage_enabled,
+        )
+
+    @cached_property
+    def partitions(self) -> PartitionService:
+        from jupyter_hpc.node.services.partitions import PartitionService
+
+        return PartitionService(self.client)
+
+    @cached_property
+    def batch(self) -> BatchService:
+        from jupyter_hpc.node.services.batch import BatchService
+        from jupyter_hpc.runner import LocalRunner
+
+        def submitted(job_id: str, path: str) -> None:
+            self.jobs.note_action()
+            self.hooks.on_submit(job_id, path)
+
+        return BatchService(
+            self.client,
+            self.partitions,
+            LocalRunner(),
+            self.offload,
+            profile=self.profile.resolved(),
+            contents_root=self.hooks.contents_root,
+            on_submit=submitted,
+            enabled=self.settings.batch_enabled,
+        )
+
+    def open_stream(self, send: Callable[[bytes], Awaitable[None]]) -> Stream:
+        """A stream to one browser tab."""
+        from jupyter_hpc.node.services.stream import Stream
+
+        return Stream(self, send)
+
+    def has_gpus_to_watch(self) -> bool:
+        """Whether the history of the GPUs is worth starting before anybody looks."""
+        from jupyter_hpc.gpu.simulated import SIMULATED_VARIABLE
+
+        named = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", SIMULATED_VARIABLE)
+        return self.settings.gpus_enabled and any(self.environ.get(name) for name in named)
+
+    def _open_gpus(self) -> GpuSource:
+        """Called in the sampler's thread."""
+        from jupyter_hpc.gpu.choose import open_source
+        from jupyter_hpc.slurm.surroundings import read_surroundings
+
+        around = read_surroundings(self.environ)
+        return open_source(
+            self.environ,
+            allocated=around.gpu_list if around else None,
+            in_job=around is not None,
+            show_all=self.settings.show_all_gpus,
+        )
+
+    async def _find_run(self, job_id: str) -> str:
+        """The folder of a run that was submitted by this product; JobNotFound for others."""
+        from jupyter_hpc.batch.runs import find_run
+        from jupyter_hpc.runner import LocalRunner
+
+        return await find_run(LocalRunner(), job_id)
+
+    def _features(self) -> dict[str, bool]:
+        settings = self.settings
+        return {
+            "gpus": settings.gpus_enabled,
+            "jobs": settings.jobs_enabled,
+            "job_actions": settings.job_actions_enabled,
+            "logs": settings.logs_enabled,
+            "storage": settings.storage_enabled,
+            "batch": settings.batch_enabled,
+        }
+
+    async def stop(self) -> None:
+        """End threads and tasks of those services that were used."""
+        for name in ("gpus", "session", "jobs", "details", "storage", "partitions", "batch"):
+            service = self.__dict__.get(name)
+            if service is not None:
+                await service.stop()

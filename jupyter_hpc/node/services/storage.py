@@ -1,0 +1,256 @@
+"""Space, files and budget: the site's own commands first, the file system's numbers last."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from posixpath import normpath
+from string import Template
+from typing import Any
+
+from jupyter_hpc.errors import HpcError, PermissionRefused
+from jupyter_hpc.node.services.budget import Budget, BudgetReader
+from jupyter_hpc.node.services.cache import Cached
+from jupyter_hpc.node.services.offload import Offload
+from jupyter_hpc.node.services.profile import SiteProfile
+from jupyter_hpc.node.services.quota import (
+    Mount,
+    Quota,
+    mount_of,
+    read_lfs_quota,
+    read_mounts,
+    read_quota,
+)
+from jupyter_hpc.node.values import problem_of
+from jupyter_hpc.runner import Runner
+from jupyter_hpc.text import printable_lines
+
+LIFETIME = 600.0
+
+#: Where people keep files when no profile says so: (name, variable, kind).
+_USUAL = (
+    ("home", "HOME", "home"),
+    ("scratch", "SCRATCH", "scratch"),
+    ("work", "WORK", "work"),
+    ("project", "PROJECT", "work"),
+    ("node", "SLURM_TMPDIR", "node"),
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One storage area and how full it is; `label` says what the numbers mean."""
+
+    name: str
+    path: str
+    kind: str | None
+    source: str
+    label: str
+    used: int | None = None
+    limit: int | None = None
+    files_used: int | None = None
+    files_limit: int | None = None
+    report: str | None = None
+    purge_days: int | None = None
+    backup: bool | None = None
+    note: str | None = None
+    problem: HpcError | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All places and the budget."""
+
+    places: tuple[Place, ...]
+    budget: Budget | None
+
+
+class StorageService:
+    """Measures at most every ten minutes: quota commands can be slow for the site."""
+
+    def __init__(
+        self,
+        profile: SiteProfile,
+        environ: Mapping[str, str],
+        user: str,
+        runner: Runner,
+        offload: Offload,
+        budget: BudgetReader,
+        *,
+        timeout: float = 20.0,
+        enabled: bool = True,
+    ) -> None:
+        self._profile = profile
+        self._environ = environ
+        self._user = user
+        self._runner = runner
+        self._offload = offload
+        self._budget = budget
+        self._timeout = timeout
+        self._enabled = enabled
+        self._report: Cached[Report] = Cached(self._measure, LIFETIME, floor=60.0)
+
+    async def read(self) -> dict[str, object]:
+        """The report and its age."""
+        if not self._enabled:
+            raise PermissionRefused("This site has switched off the storage panel.", "")
+        dated = await self._report.get()
+        return {
+            "places": dated.value.places,
+            "budget": dated.value.budget,
+            "taken_at": dated.taken_at,
+            "age": max(0.0, time.time() - dated.taken_at),
+            "problem": problem_of(dated.problem),
+        }
+
+    async def _measure(self) -> Report:
+        mounts = await self._mounts()
+        outputs: dict[tuple[str, ...], str | HpcError] = {}
+        places = [
+            await self._place(name, entry, mounts, outputs)
+            for name, entry in self._entries().items()
+        ]
+        return Report(tuple(places), await self._budget.read())
+
+    def _entries(self) -> dict[str, dict[str, Any]]:
+        if self._profile.storage:
+            return self._profile.storage
+        return {
+            name: {"path": self._environ[variable], "kind": kind}
+            for name, variable, kind in _USUAL
+            if self._environ.get(variable)
+        }
+
+    async def _place(
+        self,
+        name: str,
+        entry: Mapping[str, Any],
+        mounts: list[Mount],
+        outputs: dict[tuple[str, ...], str | HpcError],
+    ) -> Place:
+        path = normpath(self._expanded(str(entry.get("path") or "/")))
+        known: dict[str, Any] = {
+            "name": name,
+            "path": path,
+            "kind": entry.get("kind"),
+            "purge_days": entry.get("purge_days"),
+            "backup": entry.get("backup"),
+            "note": entry.get("note") or None,
+        }
+        problem: HpcError | None = None
+        command = [self._expanded(str(word)) for word in entry.get("quota_command") or ()]
+        if command:
+            said = await self._said(command, outputs)
+            if isinstance(said, str):
+                return Place(
+                    **known,
+                    source="quota command",
+                    label=f"as {command[0]} reports it",
+                    report=printable_lines(said) or "(the command printed nothing)",
+                )
+            problem = said
+        found = await self._quota(path, mounts, outputs)
+        if found is not None:
+            source, quota = found
+            return Place(
+                **known,
+                source=source,
+                label="your quota",
+                used=quota.used,
+                limit=quota.limit,
+                files_used=quota.files_used,
+                files_limit=quota.files_limit,
+                problem=problem,
+            )
+        return await self._file_system(known, path, problem)
+
+    async def _quota(
+        self,
+        path: str,
+        mounts: list[Mount],
+        outputs: dict[tuple[str, ...], str | HpcError],
+    ) -> tuple[str, Quota] | None:
+        mount = mount_of(path, mounts)
+        if mount is None:
+            return None
+        if mount.kind == "lustre":
+            said = await self._said(["lfs", "quota", "-q", "-u", self._user, path], outputs)
+            quota = read_lfs_quota(said) if isinstance(said, str) else None
+            return ("lfs quota", quota) if quota else None
+        said = await self._said(["quota", "-w"], outputs)
+        quota = read_quota(said).get(mount.source) if isinstance(said, str) else None
+        return ("quota", quota) if quota else None
+
+    async def _file_system(
+        self, known: dict[str, Any], path: str, problem: HpcError | None
+    ) -> Place:
+        try:
+            status = await self._offload(
+                os.statvfs, path, timeout=self._timeout, about=f"The file system of {path}"
+            )
+        except (OSError, HpcError) as error:
+            reason = error.strerror if isinstance(error, OSError) else None
+            silent = (
+                error
+                if isinstance(error, HpcError)
+                else HpcError(f"{path} cannot be read: {reason or error}.", "")
+            )
+            return Place(**known, source="none", label="not known", problem=problem or silent)
+        total = status.f_blocks * status.f_frsize
+        free = status.f_bavail * status.f_frsize
+        return Place(
+            **known,
+            source="file system",
+            label="the whole file system, not your quota",
+            used=total - free,
+            limit=total,
+            files_used=status.f_files - status.f_favail if status.f_files else None,
+            files_limit=status.f_files or None,
+            problem=problem,
+        )
+
+    async def _said(
+        self, command: Sequence[str], outputs: dict[tuple[str, ...], str | HpcError]
+    ) -> str | HpcError:
+        """What the command printed, or why not; each command runs once a measurement."""
+        key = tuple(command)
+        if key not in outputs:
+            try:
+                done = await self._runner.run(key, timeout=self._timeout)
+            except HpcError as error:
+                outputs[key] = error
+            else:
+                # quota ends with 1 when somebody is over the limit: the text counts.
+                outputs[key] = (
+                    done.stdout
+                    if done.ok or done.stdout.strip()
+                    else HpcError(
+                        f"{key[0]} ended with code {done.returncode} and printed nothing.",
+                        "Run it in a terminal to see why.",
+                    )
+                )
+        return outputs[key]
+
+    async def _mounts(self) -> list[Mount]:
+        try:
+            return read_mounts(
+                await self._offload(_read, "/proc/self/mounts", timeout=5.0, about="The mounts")
+            )
+        except (OSError, HpcError):
+            return []
+
+    def _expanded(self, text: str) -> str:
+        values = {"USER": self._user, **self._environ}
+        text = Template(text).safe_substitute(values)
+        return os.path.expanduser(text) if text.startswith("~") else text
+
+    async def stop(self) -> None:
+        """End what is under way."""
+        await self._report.stop()
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
