@@ -1,0 +1,59 @@
+"""Questions of a notebook: answered at submit, or the job is not submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from jupyter_hpc.batch.report import Conversion, Parameter
+from jupyter_hpc.batch.sweep import typed
+from jupyter_hpc.errors import ConversionRefused, UsageError
+from jupyter_hpc.runner import Runner
+
+
+def checked_settings(conversion: Conversion, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of --set in their types; unknown names and bad values raise UsageError."""
+    for parameter in conversion.parameters:
+        if parameter.kind == "secret" and parameter.name in settings:
+            raise UsageError(
+                f"{parameter.name} is a secret and is not written into the job's files.",
+                f"Put it into the environment variable {parameter.name} before you submit.",
+            )
+    return {name: typed(conversion, name, value) for name, value in settings.items()}
+
+
+async def require_answers(
+    conversion: Conversion,
+    settings: Mapping[str, Any],
+    environment: Collection[str],
+    runner: Runner,
+) -> None:
+    """Raise ConversionRefused for the first question that nobody has answered."""
+    for parameter in conversion.parameters:
+        if not parameter.needs_answer:
+            continue
+        if parameter.repeated:
+            raise ConversionRefused(
+                f"Cell {parameter.cell} asks for input again and again.",
+                "A batch job cannot ask: take the loop out of the notebook.",
+            )
+        given = parameter.name in environment or parameter.name in settings
+        if not given and not await _is_stored(parameter, runner):
+            raise ConversionRefused(
+                f"Cell {parameter.cell} asks for input, and nobody is there to answer.",
+                _way_out(parameter),
+            )
+
+
+async def _is_stored(parameter: Parameter, runner: Runner) -> bool:
+    script = 'for name; do case $name in "~/"*) name=$HOME/${name#"~/"};; esac; '
+    script += '[ -e "$name" ] && exit 0; done; exit 1'
+    if not parameter.stored_in:
+        return False
+    return (await runner.run(["sh", "-c", script, "sh", *parameter.stored_in])).ok
+
+
+def _way_out(parameter: Parameter) -> str:
+    if parameter.kind == "secret":
+        return f"Put the answer into the environment variable {parameter.name}, then submit."
+    return f"Give the answer with --set {parameter.name}=… ."

@@ -1,0 +1,293 @@
+"""The text of the batch script: header, environment, staging, program, and what comes after.
+
+Pure text in, pure text out; the pieces are kept in the order in which the job meets
+them. The script is plain bash that a person can read, change and submit again.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from jupyter_hpc.batch.environment import container_words, environment_text
+from jupyter_hpc.batch.job import BatchJob
+from jupyter_hpc.batch.runtime import FILE_NAME
+from jupyter_hpc.batch.write import DRIVER, stem
+from jupyter_hpc.slurm import jobtext
+from jupyter_hpc.slurm.submit import BatchOptions, header_lines
+from jupyter_hpc.text import printable
+
+
+def batch_options(job: BatchJob) -> BatchOptions:
+    """What the job needs of sbatch besides its resources."""
+    array = None
+    if job.chain:
+        array = jobtext.chain_array(job.chain)
+    elif job.sweep:
+        array = jobtext.sweep_array(len(job.sweep), job.at_once)
+    name = "%A_%a.out" if array else "%j.out"
+    folder = jobtext.safe_pattern(job.log_dir or f"{job.run_dir}/logs")
+    return BatchOptions(
+        output=f"{folder}/{name}",
+        work_dir=job.work_dir,
+        array=array,
+        signal=jobtext.warning_signal(job.warning),
+        requeue=job.requeue,
+        open_append=True,
+    )
+
+
+def script_text(job: BatchJob) -> str:
+    """The whole batch script."""
+    header = header_lines(job.request, batch_options(job))
+    rest = [
+        _ending(job),
+        environment_text(job),
+        _staging_in(job),
+        _program(job),
+        _running(job),
+    ]
+    tool = any('"$tool"' in part for part in rest)
+    start = "\n".join(["#!/bin/bash", *header]) + "\n"
+    return "\n".join(part for part in (start, _opening(job, tool), *rest) if part)
+
+
+def _opening(job: BatchJob, tool: bool) -> str:
+    helper = f'tool="$run/{FILE_NAME}"    # stages data, copies results, records GPUs\n' * tool
+    output = '"$run/output/$task"' if job.sweep else '"$run/output"'
+    return f"""\
+# Runs {printable(job.notebook, 200)}; written by jupyter-hpc, needs none of it to run.
+# No `set -e`: whatever fails, the results must still be brought back.
+set -u
+
+{jobtext.IDENTITY}
+run={shlex.quote(job.run_dir)}    # the frozen notebook, its parameters and its results
+work={shlex.quote(job.work_dir)}    # the folder of the notebook
+output={output}    # figures, values, the GPU record, files from scratch
+{helper}cwd="$work"
+mkdir -p "$output" "$run/checkpoints" || exit 1
+rm -f "$output/DONE"
+export JUPYTER_HPC_OUTPUT="$output"
+export JUPYTER_HPC_CHECKPOINTS="$run/checkpoints"    # survives restarts and time limits
+
+say() {{ printf '[jupyter-hpc] %s\\n' "$*" >&2; }}
+say "job $job${{task:+, task $task}} on $(hostname), restarted {jobtext.restarts()} times"
+"""
+
+
+def _ending(job: BatchJob) -> str:
+    return f"""\
+# ---- the end, whatever its cause ----
+program='' keeper='' code=1 interrupted=0 time_is_short=0 told_to_end=0
+
+# Slurm warns this shell {job.warning} s or more before the time limit; the program is told.
+warned() {{
+    interrupted=1 time_is_short=1
+    say "the time limit is near"
+    [ -n "$program" ] && kill -USR1 "$program" 2> /dev/null
+    [ -n "$keeper" ] && kill -USR1 "$keeper" 2> /dev/null
+}}
+ended() {{
+    interrupted=1 told_to_end=1
+    say "told to end"
+    [ -n "$program" ] && kill -TERM "$program" 2> /dev/null
+    [ -n "$keeper" ] && kill -TERM "$keeper" 2> /dev/null
+    [ -n "$program" ] || exit 143
+}}
+finish() {{
+    trap '' USR1 TERM INT    # nothing may interrupt this, and children ignore it as well
+    cd "$run" || :    # the working directory may be on scratch, which will be gone
+{_indent(_stop_keeper(job))}{_indent(_remove_environment(job))}\
+    printf '{{"code": %d, "job": "%s", "time_limit": %d, "told_to_end": %d, "time": %d}}\\n' \\
+        "$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)" > "$output/.state" \\
+        && mv "$output/.state" "$output/state.json"
+    [ "$code" -eq 0 ] && date > "$output/DONE"
+{_indent(_afterwards(job))}\
+    say "ended with code $code"
+    exit "$code"
+}}
+trap warned USR1
+trap ended TERM INT
+trap finish EXIT
+"""
+
+
+def _stop_keeper(job: BatchJob) -> str:
+    if not _keeper_words(job):
+        return ""
+    text = """\
+if [ -n "$keeper" ]; then
+    # Copy what is left, then stop; said again until it is heard.
+    while kill -USR2 "$keeper" 2> /dev/null; do sleep 0.2; done
+    wait "$keeper"
+    kept=$?
+    if [ "$kept" -gt 1 ]; then    # it was killed: do its last work now
+        (keep --once)
+        kept=$?
+    fi
+    [ "$kept" -eq 0 ] || say "some files did not come back; see MISSING.txt"
+"""
+    if job.staging is not None:
+        every = jobtext.on_every_node() + " " if job.nodes > 1 else ""
+        text += f"""\
+elif [ "$cwd" != "$work" ]; then
+    {every}python3 "$tool" clean "$cwd"    # staged, but never used
+"""
+    return text + "fi\n"
+
+
+def _afterwards(job: BatchJob) -> str:
+    """What happens to the rest of a chain, or to a job that is not done."""
+    if job.chain:
+        return f"""\
+# Code 0: all is done. 85: the program asks for the next part. A time limit: go on as
+# well. Any other code is a failure that the next part would only repeat.
+early=$((time_is_short + told_to_end))
+if [ "$code" -eq 85 ] || {{ [ "$code" -ne 0 ] && [ "$early" -gt 0 ]; }}; then
+    say "the next part of the chain goes on from here"
+else
+{_indent(jobtext.cancel_tail(job.chain))}fi
+"""
+    if job.requeue:
+        return f"""\
+if [ "$code" -eq 85 ] || {{ [ "$code" -ne 0 ] && [ "$time_is_short" -eq 1 ]; }}; then
+    say "back to the queue, to go on from here"
+{_indent(jobtext.requeue())}fi
+"""
+    return ""
+
+
+def _remove_environment(job: BatchJob) -> str:
+    if job.environment.build_from is None:
+        return ""
+    if job.nodes > 1:
+        every = jobtext.on_every_node()
+        return f'[ "$told_to_end" -eq 1 ] || {every} rm -rf -- "${{venv:?}}"\n'
+    return 'rm -rf -- "${venv:?}"\n'
+
+
+def _staging_in(job: BatchJob) -> str:
+    if job.staging is None:
+        return ""
+    others = ""
+    if job.nodes > 1:
+        every = jobtext.on_every_node()
+        others = f"""\
+# The other nodes get the same folder with the same inputs; the first one has it.
+# shellcheck disable=SC2016  # each node expands it for itself
+stage='[ -d "$4" ] || python3 "$1" stage-in "$2" "$3" "$4"'
+{every} bash -c "$stage" stage "$tool" "$run/staging.json" "$output" "$cwd" \\
+    > /dev/null || exit 1
+"""
+    return f"""\
+# ---- data to the node's own disk ----
+cwd=$(python3 "$tool" stage-in "$run/staging.json" "$output") || exit 1
+{others}"""
+
+
+def _program(job: BatchJob) -> str:
+    name = stem(job.notebook)
+    if job.mode == "script":
+        words = ["-u", f'"$run"/{shlex.quote(name + ".py")}']
+    else:
+        notebook = shlex.quote(name + ".ipynb")
+        words = [f'"$run/{DRIVER}"', f'"$run"/{notebook}', f'"$output"/{notebook}']
+        words += ["--places", '"$run/conversion.json"']
+    if job.sweep:
+        words += ["--parameters", '"$run/parameters/$task.json"']
+    elif job.parameters_inline:
+        words += [shlex.quote(f"--set={name}={value}") for name, value in job.parameters.items()]
+    elif job.parameters:
+        words += ["--parameters", '"$run/parameters.json"']
+    launch = jobtext.step(ranked=job.tasks > 1)
+    return f"""\
+# ---- the program ----
+cd "$cwd" || exit 1
+export PYTHONUNBUFFERED=1 WANDB_MODE="${{WANDB_MODE:-offline}}"
+{_check_gpu(job)}{_several_tasks(job)}start() {{
+    exec {launch} {container_words(job)}python3 {" ".join(words)}
+}}
+"""
+
+
+def _check_gpu(job: BatchJob) -> str:
+    if not job.check_gpu or not job.gpus:
+        return ""
+    return f"""\
+# Hours in the queue are lost if PyTorch cannot use the GPU: look first.
+{container_words(job)}python3 "$tool" check-gpu || exit 1
+"""
+
+
+def _several_tasks(job: BatchJob) -> str:
+    if job.tasks <= 1:
+        return ""
+    leader = "node" if job.staging else "job"
+    shared = f'"$output/.ranks-$job-{jobtext.restarts()}"'
+    if job.staging:
+        shared = '"$cwd/.jupyter-hpc-scratch-ranks"'
+    return f"""\
+{jobtext.RENDEZVOUS}{jobtext.RANKED}\
+# Shell lines, figures and files happen once, not once per process.
+export JUPYTER_HPC_LEADER={leader} JUPYTER_HPC_RANKS={shared}
+"""
+
+
+def _running(job: BatchJob) -> str:
+    return f"""\
+# ---- go ----
+start &
+program=$!
+{_keeper(job)}\
+# bash runs its traps only while it waits; each ends the wait, so wait again.
+while :; do
+    wait "$program"
+    code=$?
+    [ "$interrupted" -eq 1 ] || break
+    interrupted=0
+{_indent(_patience(job))}done
+exit "$code"
+"""
+
+
+def _keeper_words(job: BatchJob) -> list[str]:
+    words: list[str] = []
+    if job.staging is not None:
+        words += ['--plan "$run/staging.json"', '--scratch "$cwd"', '--results "$output"']
+        words += [f"--interval {job.staging.interval}"]
+    if job.gpus:
+        words += ['--gpus "$output/gpu-usage.csv"']
+    return words
+
+
+def _keeper(job: BatchJob) -> str:
+    words = _keeper_words(job)
+    if not words:
+        return ""
+    every = jobtext.on_every_node(beside=True) + " " if job.nodes > 1 else ""
+    options = " \\\n        ".join([*words, '"$@"'])
+    return f"""\
+# Beside the program: results come back while it runs, and its GPUs are recorded.
+keep() {{
+    exec {every}python3 "$tool" keep \\
+        {options}
+}}
+# Signals that come before it listens must not end it.
+(trap '' USR1 USR2 TERM && keep) &
+keeper=$!
+"""
+
+
+def _patience(job: BatchJob) -> str:
+    if not job.requeue:
+        return ""
+    return f"""\
+# The job must be back in the queue before its time is over.
+if [ "$time_is_short" -eq 1 ] && [ -z "${{reaper:-}}" ]; then
+    (sleep {max(30, job.warning // 2)} && kill -TERM "$program" 2> /dev/null) &
+    reaper=$!
+fi
+"""
+
+
+def _indent(text: str) -> str:
+    return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())

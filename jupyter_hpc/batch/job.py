@@ -1,0 +1,133 @@
+"""What a batch job of a notebook consists of, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jupyter_hpc.errors import UsageError
+from jupyter_hpc.slurm.models import Request
+
+#: One GPU, 6 CPUs and 32 GB are a good start for one training.
+DEFAULT_REQUEST = Request(time="01:00:00", cpus=6, memory="32G", gpus=1)
+
+#: Where node-local scratch is on most clusters, best first.
+DEFAULT_PLACES = ("$SLURM_TMPDIR", "$TMPDIR", "/disk/scratch/$USER", "/scratch/local", "/tmp")  # noqa: S108
+
+#: Seconds between the warning and the time limit: enough to save a large model.
+WARNING_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Environment:
+    """How the job gets the right Python; several parts can be combined."""
+
+    #: Lines of the cluster's profile, as they are.
+    setup: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    conda: str | None = None
+    venv: str | None = None
+    #: A requirements file from which each node builds its own environment.
+    build_from: str | None = None
+    #: A folder with wheels for that; the site's own are used in any case.
+    wheels: str | None = None
+    #: An Apptainer image.
+    container: str | None = None
+
+    def __post_init__(self) -> None:
+        pythons = [self.conda, self.venv, self.build_from, self.container]
+        if sum(value is not None for value in pythons) > 1:
+            raise UsageError(
+                "A job has one Python: conda, a virtual environment, one that is built in the "
+                "job, or a container.",
+                "Give one of them; modules can be added to each.",
+            )
+
+
+@dataclass(frozen=True)
+class Input:
+    """Something that is copied to scratch before the program starts."""
+
+    source: str
+    #: Where it appears, relative to the working directory of the program.
+    target: str
+    kind: Literal["file", "tar"] = "file"
+
+
+@dataclass(frozen=True)
+class Staging:
+    """A working directory on node-local scratch."""
+
+    inputs: tuple[Input, ...] = ()
+    #: Files that come back; none named: all that are new or changed.
+    outputs: tuple[str, ...] = ()
+    places: tuple[str, ...] = DEFAULT_PLACES
+    #: Seconds between two copies while the program runs.
+    interval: int = 300
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "inputs": [vars(item) for item in self.inputs],
+            "outputs": list(self.outputs),
+            "places": list(self.places),
+        }
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """One submission: a single run, a chain of runs, or a sweep."""
+
+    notebook: str
+    #: The folder that holds everything of this run.
+    run_dir: str
+    #: The notebook's folder, which is the working directory without staging.
+    work_dir: str
+    request: Request = DEFAULT_REQUEST
+    mode: Literal["script", "notebook"] = "script"
+    environment: Environment = field(default_factory=Environment)
+    staging: Staging | None = None
+    #: So many tasks one after the other, each going on where the last one ended.
+    chain: int | None = None
+    #: The parameters of each run of a sweep.
+    sweep: tuple[Mapping[str, Any], ...] = ()
+    at_once: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    #: Parameters stand in the script itself, not in a file beside it.
+    parameters_inline: bool = False
+    requeue: bool = False
+    warning: int = WARNING_SECONDS
+    #: The program needs PyTorch with a GPU, which is checked first.
+    check_gpu: bool = False
+    #: Folder for the logs; by default one in the run folder.
+    log_dir: str = ""
+
+    def __post_init__(self) -> None:
+        if self.chain is not None and self.sweep:
+            raise UsageError("A job is either a chain or a sweep.", "Submit one of them.")
+        if self.chain is not None and self.chain < 2:
+            raise UsageError("A chain has at least two parts.", "Give --chain 2 or more.")
+        if self.chain is not None and self.requeue:
+            raise UsageError(
+                "A chain starts its next part itself, so it is not requeued as well.",
+                "Use --chain or --requeue.",
+            )
+        if self.at_once is not None and self.at_once < 1:
+            raise UsageError("At least one run of a sweep must run at a time.", "")
+
+    @property
+    def runs(self) -> int:
+        """How often the program runs in all."""
+        return len(self.sweep) or self.chain or 1
+
+    @property
+    def tasks(self) -> int:
+        return self.request.tasks or 1
+
+    @property
+    def nodes(self) -> int:
+        return self.request.nodes or 1
+
+    @property
+    def gpus(self) -> int:
+        return self.request.gpus or 0

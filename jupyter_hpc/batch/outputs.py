@@ -1,0 +1,90 @@
+"""What a run printed and displayed, cell by cell, in a form that can be compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_MARK = re.compile(r"\x1ecell (\d+)\x1e\n")
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+#: Parts of a line that differ between any two runs.
+_VARIABLE = (
+    (re.compile(r"0x[0-9a-fA-F]{6,}"), "0x…"),
+    (
+        re.compile(r"\b\d+(?:[.,]\d+)?(?:e[-+]?\d+)? ?(?:ns|µs|μs|us|ms|s|sec|seconds|min|it/s)\b"),
+        "…s",
+    ),
+    (re.compile(r"\b\d{1,2}:\d{2}:\d{2}(?:\.\d+)?\b"), "…time"),
+    (re.compile(r"\b\d{4}-\d{2}-\d{2}\b"), "…date"),
+    (re.compile(r"(?<=[/\s'\"])/tmp/[\w./-]+"), "…path"),
+)
+#: Lines that only one of the two runs can have.
+_DROPPED = re.compile(
+    r"^(?:CPU times: .*|Wall time: .*|Compiler *: .*|Parser *: .*|.* per loop .*"
+    r"|.*\(run once in a batch job\)|<Figure size .*>|<IPython\.core\.display\.\w+ object>|\s*)$"
+)
+
+
+@dataclass(frozen=True)
+class CellOutput:
+    """The output of one cell."""
+
+    text: str = ""
+    images: int = 0
+    #: Holds controls whose output only a browser shows.
+    controls: bool = False
+
+
+def normal(text: str) -> str:
+    """Text without colours, progress bars, times and addresses."""
+    lines = []
+    for line in _ANSI.sub("", text).replace("\r\n", "\n").split("\n"):
+        while "\x08" in line:
+            line = re.sub(r"[^\x08]?\x08", "", line, count=1)
+        line = line.rstrip("\r").rsplit("\r", 1)[-1]
+        for pattern, replacement in _VARIABLE:
+            line = pattern.sub(replacement, line)
+        if not _DROPPED.match(line):
+            lines.append(line.rstrip())
+    return "\n".join(lines)
+
+
+def script_outputs(stdout: str, figures: Mapping[int, int]) -> dict[int, CellOutput]:
+    """The output of a script that marks its cells; `figures` counts image files by cell."""
+    parts = _MARK.split(stdout)
+    texts: dict[int, str] = {}
+    for number, text in zip(parts[1::2], parts[2::2], strict=False):
+        texts[int(number)] = texts.get(int(number), "") + text
+    numbers = {*texts, *figures}
+    return {n: CellOutput(normal(texts.get(n, "")), figures.get(n, 0)) for n in numbers}
+
+
+def notebook_outputs(notebook: Mapping[str, Any]) -> dict[int, CellOutput]:
+    """The same from an executed notebook."""
+    found: dict[int, CellOutput] = {}
+    for number, cell in enumerate(notebook["cells"], 1):
+        if cell.get("cell_type") != "code" or cell.get("execution_count") is None:
+            continue
+        text, images, controls = "", 0, False
+        for output in cell.get("outputs", ()):
+            kind = output.get("output_type")
+            data = output.get("data", {})
+            if kind == "stream" and output.get("name") == "stdout":
+                text += _joined(output.get("text", ""))
+            elif _WIDGET in data:
+                controls = controls or "interactive(" in _joined(data.get("text/plain", ""))
+            elif kind in ("execute_result", "display_data"):
+                if any(name.startswith("image/") for name in data):
+                    images += 1
+                if not text.endswith("\n") and text:
+                    text += "\n"
+                text += _joined(data.get("text/plain", "")) + "\n"
+        found[number] = CellOutput(normal(text), images, controls)
+    return found
+
+
+def _joined(text: Any) -> str:
+    return "".join(text) if isinstance(text, list) else str(text)

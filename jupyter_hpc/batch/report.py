@@ -1,0 +1,113 @@
+"""What a conversion did and did not do, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Change:
+    """One place of the notebook that reads differently in the script."""
+
+    cell: int
+    line: int
+    source: str
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that may go wrong in a batch job, though the conversion is faithful."""
+
+    cell: int
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why the notebook cannot become a script without changing what it means."""
+
+    cell: int
+    line: int
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = f"cell {self.cell}, line {self.line}: " if self.cell else ""
+        return f"{where}{self.reason} {self.hint}".strip()
+
+
+ParameterKind = Literal["tagged", "constant", "question", "secret"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A value that can be set from outside, or an answer that must be given."""
+
+    name: str
+    kind: ParameterKind
+    cell: int
+    line: int
+    #: The default as Python source; empty for questions and secrets.
+    default: str = ""
+    #: Why the environment variable of that name is not used; empty if it is.
+    not_from_environment: str = ""
+    #: Files that hold the secret on machines where it was stored before.
+    stored_in: tuple[str, ...] = ()
+    #: Asked again and again, so that one answer cannot be right.
+    repeated: bool = False
+
+    @property
+    def needs_answer(self) -> bool:
+        return self.kind in ("question", "secret")
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """A command for the login node, because compute nodes have no Internet."""
+
+    cell: int
+    line: int
+    command: str
+    kind: Literal["install", "download", "system"]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A notebook as a script, or the reasons why not."""
+
+    notebook: str
+    script: str
+    changes: tuple[Change, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    prepare: tuple[Prepare, ...] = ()
+    #: Packages that the notebook installs, as requirement lines.
+    requirements: tuple[str, ...] = ()
+    #: Top-level modules that the notebook imports.
+    imports: tuple[str, ...] = ()
+    mode: Literal["script", "notebook"] = "script"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return not self.refusals
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of conversion.json."""
+        return {
+            "notebook": self.notebook,
+            "ok": self.ok,
+            "mode": self.mode,
+            "changes": [asdict(change) for change in self.changes],
+            "notices": [asdict(notice) for notice in self.notices],
+            "refusals": [asdict(refusal) for refusal in self.refusals],
+            "parameters": [asdict(parameter) for parameter in self.parameters],
+            "prepare": [asdict(step) for step in self.prepare],
+            "requirements": list(self.requirements),
+        }

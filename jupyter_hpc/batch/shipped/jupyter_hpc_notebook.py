@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Runs a notebook in a batch job and keeps what it has shown so far.
+
+Usage: jupyter_hpc_notebook.py NOTEBOOK RESULT [--parameters FILE] [--places FILE]
+
+Needs nbclient and a kernel for the notebook in the job's environment. RESULT is
+written after every cell, once a minute, and on USR1 and TERM, always as a whole file.
+What the cells print also goes to the log, and their images to figures/cell03_1.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import asyncio
+import base64
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+#: Seconds between two writes while a long cell runs.
+SAVE_INTERVAL = 60.0
+
+
+def log(message: str) -> None:
+    print("[jupyter-hpc] " + message, file=sys.stderr, flush=True)
+
+
+def read(path: str) -> Any:
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+class Result:
+    """The notebook on disk; each write replaces the whole file."""
+
+    def __init__(self, notebook: Any, path: Path) -> None:
+        self.notebook = notebook
+        self.path = path
+        self.saved_at = time.monotonic()
+
+    def save(self) -> None:
+        draft = self.path.with_name(f".{self.path.name}.draft")
+        try:
+            draft.write_text(json.dumps(self.notebook, indent=1, default=str), encoding="utf-8")
+            draft.replace(self.path)
+        except OSError as error:
+            log(f"the notebook was not saved: {error}")
+        self.saved_at = time.monotonic()
+
+    def save_figures(self, number: int) -> None:
+        """The images of one cell as files."""
+        count = 0
+        folder = Path(os.environ.get("JUPYTER_HPC_OUTPUT") or self.path.parent) / "figures"
+        for output in self.notebook["cells"][number - 1].get("outputs", []):
+            data = output.get("data", {})
+            for kind, suffix in (("image/png", "png"), ("image/jpeg", "jpg")):
+                if kind in data:
+                    count += 1
+                    folder.mkdir(parents=True, exist_ok=True)
+                    name = f"cell{number:02d}_{count}.{suffix}"
+                    (folder / name).write_bytes(base64.b64decode(data[kind]))
+
+
+def literal(value: Any, language: str) -> str:
+    """A value in the words of the notebook's language."""
+    if language.lower() in ("r", "julia"):
+        words = {"r": ("TRUE", "FALSE", "NULL"), "julia": ("true", "false", "nothing")}
+        yes, no, none = words[language.lower()]
+        if value is None or isinstance(value, bool):
+            return none if value is None else yes if value else no
+        return json.dumps(value)
+    return repr(value)
+
+
+def set_parameters(notebook: Any, values: dict[str, Any], places: dict[str, int]) -> None:
+    """Put values into the notebook: a cell after the tagged one, or where the name is set."""
+    language = notebook.get("metadata", {}).get("language_info", {}).get("name", "python")
+    tagged = [
+        number
+        for number, cell in enumerate(notebook["cells"])
+        if "parameters" in cell.get("metadata", {}).get("tags", [])
+    ]
+    for name, value in values.items():
+        log(f"parameter {name} = {value!r}")
+    if tagged:
+        sign = "<-" if language.lower() == "r" else "="
+        lines = [f"{name} {sign} {literal(value, language)}" for name, value in values.items()]
+        cell = notebook["cells"][tagged[-1]]
+        cell["source"] = "".join(cell["source"]) + "\n# set for this run\n" + "\n".join(lines)
+        return
+    for name, value in values.items():
+        if name not in places:
+            raise SystemExit(f"The notebook has no parameter {name}.")
+        cell = notebook["cells"][places[name] - 1]
+        cell["source"] = with_value("".join(cell["source"]), name, repr(value))
+
+
+def with_value(source: str, name: str, text: str) -> str:
+    """The source of a cell with another value for one constant."""
+    # Lines that only a notebook knows are hidden from the parser, so that places stay true.
+    plain = "\n".join(
+        "#" + line[1:] if line.startswith(("%", "!")) else line for line in source.split("\n")
+    )
+    for node in ast.parse(plain).body:
+        value: Any = None
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target, value = node.targets[0], node.value
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                names = [getattr(item, "id", "") for item in target.elts]
+                value = value.elts[names.index(name)] if name in names else None
+            elif getattr(target, "id", "") != name:
+                value = None
+        elif isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name:
+            value = node.value
+        if value is not None:
+            lines = source.split("\n")
+            first, last = value.lineno - 1, value.end_lineno - 1
+            head = lines[first].encode()[: value.col_offset].decode()
+            tail = lines[last].encode()[value.end_col_offset :].decode()
+            lines[first : last + 1] = [head + text + tail]
+            return "\n".join(lines)
+    raise SystemExit(f"The cell that sets {name} cannot be changed; set it in the notebook.")
+
+
+def client_class() -> Any:
+    from nbclient import NotebookClient
+
+    class Client(NotebookClient):
+        """Shows what the cells print in the log as well."""
+
+        def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+            content = msg.get("content", {})
+            if msg["msg_type"] == "stream":
+                stream = sys.stderr if content.get("name") == "stderr" else sys.stdout
+                stream.write(content.get("text", ""))
+                stream.flush()
+            elif msg["msg_type"] in ("execute_result", "display_data"):
+                print(content.get("data", {}).get("text/plain", ""), flush=True)
+            return super().process_message(msg, cell, cell_index)
+
+    return Client
+
+
+async def run(result: Result) -> int:
+    """Run all cells; the exit code says how it went."""
+    client = client_class()(
+        result.notebook,
+        timeout=None,
+        kernel_name=result.notebook.get("metadata", {}).get("kernelspec", {}).get("name", ""),
+        resources={"metadata": {"path": os.getcwd()}},
+        on_cell_executed=lambda cell, cell_index, execute_reply: cell_done(result, cell_index),
+        # nbclient installs handlers of its own when it starts the kernel; ours come after.
+        on_notebook_start=lambda notebook: watch_signals(),
+    )
+    work = asyncio.ensure_future(client.async_execute())
+    loop = asyncio.get_running_loop()
+    ended: list[str] = []
+
+    def end() -> None:
+        ended.append("early")
+        result.save()
+        work.cancel()
+
+    def watch_signals() -> None:
+        loop.add_signal_handler(signal.SIGUSR1, time_is_short, result)
+        loop.add_signal_handler(signal.SIGTERM, end)
+
+    watch_signals()
+    if os.environ.get("JUPYTER_HPC_TIME_BOX"):
+        loop.call_later(float(os.environ["JUPYTER_HPC_TIME_BOX"]), end)
+    saver = asyncio.ensure_future(save_now_and_then(result))
+    try:
+        await work
+    except (Exception, asyncio.CancelledError) as error:
+        if ended:
+            log("ended before the last cell; the outputs so far are kept")
+            return 128 + signal.SIGTERM
+        log(str(error).strip().splitlines()[-1] if str(error).strip() else repr(error))
+        return 1
+    finally:
+        saver.cancel()
+        for number in range(1, len(result.notebook["cells"]) + 1):
+            result.save_figures(number)
+        result.save()
+    return 0
+
+
+def cell_done(result: Result, index: int) -> None:
+    result.save_figures(index + 1)
+    result.save()
+
+
+def time_is_short(result: Result) -> None:
+    log("the time of this job is nearly over")
+    result.save()
+
+
+async def save_now_and_then(result: Result) -> None:
+    while True:
+        await asyncio.sleep(SAVE_INTERVAL / 4)
+        if time.monotonic() - result.saved_at > SAVE_INTERVAL:
+            result.save()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("notebook")
+    parser.add_argument("result")
+    parser.add_argument("--parameters")
+    parser.add_argument("--places")
+    parser.add_argument("--set", action="append", default=[])
+    options = parser.parse_args()
+    try:
+        import nbformat
+    except ImportError:
+        log("nbclient is missing here; install nbclient and ipykernel in the job's environment")
+        return 1
+    values = read(options.parameters) if options.parameters else {}
+    for setting in options.set:
+        name, _, text = setting.partition("=")
+        try:
+            values[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            values[name] = text
+    places = read(options.places)["parameters"] if options.places else []
+    notebook: Any = nbformat.read(options.notebook, as_version=4)  # type: ignore[no-untyped-call]
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    set_parameters(notebook, values, {place["name"]: place["cell"] for place in places})
+    result = Result(notebook, Path(options.result))
+    result.save()
+    return asyncio.run(run(result))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,275 @@
+"""From a notebook to a job in the queue: convert, check, freeze, submit.
+
+Used by the command line and by the server; the runner decides where the cluster is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from jupyter_hpc.batch.answers import checked_settings, require_answers
+from jupyter_hpc.batch.body import batch_options, script_text
+from jupyter_hpc.batch.convert import Options, convert_notebook
+from jupyter_hpc.batch.cost import Cost, job_cost
+from jupyter_hpc.batch.job import (
+    DEFAULT_PLACES,
+    DEFAULT_REQUEST,
+    BatchJob,
+    Environment,
+    Input,
+    Staging,
+)
+from jupyter_hpc.batch.modules import sibling_modules
+from jupyter_hpc.batch.reading import Notebook, parse_notebook
+from jupyter_hpc.batch.report import Conversion
+from jupyter_hpc.batch.runs import home_folder, note_run, run_folder, uploaded_run_folder
+from jupyter_hpc.batch.snapshot import create_run_folder, run_files
+from jupyter_hpc.batch.stage_plan import plan_inputs
+from jupyter_hpc.batch.sweep import grid, typed
+from jupyter_hpc.batch.uploads import local_inputs, working_files
+from jupyter_hpc.batch.write import stem
+from jupyter_hpc.errors import ConversionRefused, SubmitRejected, UsageError
+from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.advice import problems
+from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.models import Estimate, Partition, Request
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """What the person chose, in the dialog or on the command line."""
+
+    mode: Literal["script", "notebook"] = "script"
+    request: Request = DEFAULT_REQUEST
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    at_once: int | None = None
+    chain: int | None = None
+    requeue: bool = False
+    stage_in: tuple[str, ...] = ()
+    stage_out: tuple[str, ...] = ()
+    places: tuple[str, ...] = DEFAULT_PLACES
+    interval: int = 300
+    environment: Environment = field(default_factory=Environment)
+    #: The notebook is here and the cluster is not: send it there with the files it names.
+    upload: bool = False
+    rates: Mapping[str, float] = field(default_factory=dict)
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A job that is ready to be submitted, and what is known about it."""
+
+    conversion: Conversion
+    job: BatchJob
+    script: str
+    files: Mapping[str, bytes]
+    estimate: Estimate | None = None
+    cost: Cost | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run_dir": self.job.run_dir,
+            "script": self.conversion.script,
+            "sbatch": self.script,
+            "conversion": self.conversion.to_json(),
+            "runs": self.job.runs,
+            "estimated_start": self.estimate.start if self.estimate else None,
+            "estimated_nodes": self.estimate.nodes if self.estimate else "",
+            "cost": str(self.cost) if self.cost else "",
+        }
+
+
+@dataclass(frozen=True)
+class SubmittedJob:
+    """A job in the queue."""
+
+    job_id: str
+    run_dir: str
+    messages: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"job_id": self.job_id, "run_dir": self.run_dir, "messages": list(self.messages)}
+
+
+def current_environment() -> Environment:
+    """The environment of this Python, for jobs that are to run in the same one."""
+    if os.path.exists(os.path.join(sys.prefix, "conda-meta")):
+        return Environment(conda=sys.prefix)
+    if sys.prefix != sys.base_prefix:
+        return Environment(venv=sys.prefix)
+    return Environment()
+
+
+def converted(
+    notebook: Notebook, folder: Path, mode: str, environment: frozenset[str]
+) -> Conversion:
+    """The conversion for a mode; in notebook mode it only finds the parameters."""
+    conversion = convert_notebook(notebook, folder, Options(environment=environment))
+    if mode == "notebook":
+        return replace(conversion, mode="notebook", refusals=())
+    return conversion
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A notebook as it was read, and its conversion, which may be refused."""
+
+    data: bytes
+    parsed: Notebook
+    #: Variables that are set where the job is submitted from.
+    names: frozenset[str]
+    conversion: Conversion
+
+
+async def draft(notebook: Path, options: SubmitOptions, runner: Runner) -> Draft:
+    """Read and convert; raises UsageError for a file that is no notebook."""
+    data = _read(notebook)
+    names = await _environment_names(runner)
+    parsed = await asyncio.to_thread(parse_notebook, data, notebook.name)
+    conversion = await asyncio.to_thread(converted, parsed, notebook.parent, options.mode, names)
+    return Draft(data, parsed, names, conversion)
+
+
+async def prepare(
+    notebook: Path,
+    options: SubmitOptions,
+    runner: Runner,
+    client: SlurmClient | None,
+    read: Draft | None = None,
+) -> Prepared:
+    """Convert and check; nothing is written. Without a client the cluster is not asked.
+
+    Raises ConversionRefused (exit 3), UsageError (exit 2) or SubmitRejected (exit 4).
+    """
+    read = read or await draft(notebook, options, runner)
+    conversion = read.conversion
+    if not conversion.ok:
+        raise refused(conversion)
+    settings = checked_settings(conversion, options.settings)
+    await require_answers(conversion, settings, read.names, runner)
+    job, uploads = await _job(notebook, conversion, settings, options, runner)
+    if options.upload:
+        uploads |= working_files(read.parsed, notebook.parent)
+    modules = sibling_modules(notebook.parent, conversion.imports)
+    prepared = Prepared(
+        conversion=conversion,
+        job=job,
+        script=script_text(job),
+        files={**run_files(read.data, conversion, job, modules), **uploads},
+        cost=job_cost(job.request, options.rates, options.unit, job.runs),
+    )
+    return prepared if client is None else await estimated(prepared, client)
+
+
+async def estimated(
+    prepared: Prepared, client: SlurmClient, partitions: Sequence[Partition] | None = None
+) -> Prepared:
+    """The same with the start that Slurm expects; raises SubmitRejected if it never can.
+
+    What the partitions rule out is said first, in words.
+    """
+    job = prepared.job
+    if partitions is None:
+        partitions = await client.partitions()
+    found = problems(job.request, partitions)
+    if found:
+        raise SubmitRejected(
+            " ".join(problem.text for problem in found),
+            " ".join(problem.advice for problem in found),
+        )
+    estimate = await client.test_only(job.request, prepared.script, batch_options(job))
+    return replace(prepared, estimate=estimate)
+
+
+async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> SubmittedJob:
+    """Freeze the run and put it into the queue."""
+    job = prepared.job
+    await create_run_folder(runner, job.run_dir, prepared.files)
+    path = f"{job.run_dir}/{stem(job.notebook)}.sbatch"
+    submitted = await client.submit_file(path)
+    await note_run(runner, submitted.job_id, job.run_dir)
+    return SubmittedJob(submitted.job_id, job.run_dir, submitted.messages)
+
+
+def refused(conversion: Conversion) -> ConversionRefused:
+    """The error that lists every reason, each with its cell."""
+    reasons = " ".join(str(refusal) for refusal in conversion.refusals)
+    return ConversionRefused(
+        f"{conversion.notebook} cannot become a script without changing what it does: {reasons}",
+        "",
+    )
+
+
+def _folder_of(notebook: Path) -> str:
+    return str(notebook.resolve().parent)
+
+
+def _read(notebook: Path) -> bytes:
+    try:
+        return notebook.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"The notebook {str(notebook)!r} cannot be read: {error.strerror}.", "Check the path."
+        ) from error
+
+
+async def _environment_names(runner: Runner) -> frozenset[str]:
+    """Variables that are set where the job is submitted from, which sbatch passes on."""
+    done = await runner.run(["env"])
+    found = re.findall(r"^([A-Za-z_][A-Za-z0-9_]*)=", done.stdout, re.M)
+    return frozenset(found)
+
+
+async def _job(
+    notebook: Path,
+    conversion: Conversion,
+    settings: Mapping[str, Any],
+    options: SubmitOptions,
+    runner: Runner,
+) -> tuple[BatchJob, dict[str, bytes]]:
+    """The job, and files of this machine that it needs on the cluster."""
+    values = {
+        name: [typed(conversion, name, text) for text in texts]
+        for name, texts in options.sweep.items()
+    }
+    work_dir = _folder_of(notebook)
+    run_dir = run_folder(notebook.name, work_dir)
+    if options.upload:
+        run_dir = uploaded_run_folder(notebook.name, await home_folder(runner))
+        work_dir = f"{run_dir}/work"
+    name = options.request.name or re.sub(r"[^\w.-]+", "_", stem(notebook.name))[:40]
+    request = replace(options.request, name=name)
+    job = BatchJob(
+        notebook=notebook.name,
+        run_dir=run_dir,
+        work_dir=work_dir,
+        request=request,
+        mode=options.mode,
+        environment=options.environment,
+        chain=options.chain,
+        sweep=grid(values),
+        at_once=options.at_once,
+        parameters=settings,
+        requeue=options.requeue,
+        check_gpu="torch" in conversion.imports,
+    )
+    if not options.stage_in and not options.stage_out:
+        return job, {}
+    uploads: dict[str, bytes] = {}
+    sent: dict[str, Input] = {}
+    if options.upload:
+        uploads, sent = local_inputs(notebook.parent, options.stage_in, run_dir)
+    there = [path for path in options.stage_in if path not in sent]
+    base = await home_folder(runner) if options.upload else work_dir
+    found = await plan_inputs(runner, there, base, f"{os.path.dirname(run_dir)}/staged")
+    staging = Staging((*sent.values(), *found), options.stage_out, options.places, options.interval)
+    return replace(job, staging=staging), uploads

@@ -1,0 +1,104 @@
+"""The files of a conversion, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from errno import EISDIR
+from importlib import resources
+from pathlib import Path
+
+from jupyter_hpc.batch.report import Conversion, Prepare
+from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
+from jupyter_hpc.errors import UsageError
+
+DRIVER = "jupyter_hpc_notebook.py"
+FOLDER = "hpc-batch"
+
+
+def driver_source() -> str:
+    """The program that runs a notebook in a job."""
+    return resources.files("jupyter_hpc.batch.shipped").joinpath(DRIVER).read_text("utf-8")
+
+
+def stem(notebook: str) -> str:
+    """The name of a notebook without its suffix, as a file name that is safe everywhere."""
+    name = re.sub(r"\.ipynb$", "", Path(notebook).name)
+    name = re.sub(r"[\x00-\x1f\x7f/\\]", "_", name).strip()
+    return "notebook" if name in ("", ".", "..") else name
+
+
+def prepare_script(steps: tuple[Prepare, ...], notebook: str) -> str:
+    """Installs and downloads of a notebook, for the login node."""
+    lines = [
+        "#!/bin/bash",
+        f"# What {json.dumps(notebook)} installs and downloads, for the login node: compute",
+        "# nodes have no Internet. Activate the job's environment first, then run this in",
+        "# the notebook's folder. Check each line: it was written for another machine.",
+        "failed=0",
+        'try() { "$@" || { echo "failed: $*" >&2; failed=1; }; }',
+        "",
+    ]
+    for step in steps:
+        if step.kind == "system":
+            lines.append(f"# for the administrators (cell {step.cell}): {step.command}")
+        elif step.command.startswith("cd "):
+            lines.append(f"{step.command} || exit 1  # cell {step.cell}")
+        else:
+            lines.append(f"# cell {step.cell}")
+            lines.append(f"try bash -c {_quoted(step.command)}")
+    return "\n".join([*lines, "", "exit $failed", ""])
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def conversion_files(conversion: Conversion, sbatch: str) -> dict[str, str]:
+    """All files of a conversion by name."""
+    name = stem(conversion.notebook)
+    files = {
+        f"{name}.sbatch": sbatch,
+        "conversion.json": json.dumps(conversion.to_json(), indent=1, ensure_ascii=False) + "\n",
+    }
+    if conversion.mode == "script":
+        files[f"{name}.py"] = conversion.script
+        files[FILE_NAME] = runtime_source()
+    else:
+        files[DRIVER] = driver_source()
+    if conversion.prepare:
+        files["prepare.sh"] = prepare_script(conversion.prepare, conversion.notebook)
+    return files
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Write all files into `folder`; if one cannot be written, none of them appears."""
+    drafts: list[tuple[Path, Path]] = []
+    created = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            descriptor, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
+            drafts.append((Path(draft), folder / name))
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass") as file:
+                file.write(text)
+            mode = 0o755 if text.startswith("#!") and not name.endswith(FILE_NAME) else 0o644
+            os.chmod(draft, mode)
+        for _, target in drafts:
+            if target.is_dir():
+                raise IsADirectoryError(EISDIR, "a folder is in the way", str(target))
+        for draft_path, target in drafts:
+            os.replace(draft_path, target)
+    except OSError as error:
+        for draft_path, _ in drafts:
+            draft_path.unlink(missing_ok=True)
+        if created and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+        raise UsageError(
+            f"The files cannot be written to {str(folder)!r}: {error.strerror}.",
+            "Choose another folder with -o.",
+        ) from error
+    return [target for _, target in drafts]
