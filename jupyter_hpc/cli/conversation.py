@@ -1,0 +1,117 @@
+"""The lines between a terminal and the manager that works for it in the background.
+
+The manager is a process of its own, so that Ctrl-C can leave it behind; the terminal
+shows what it reports and answers what it asks. One JSON object a line, both ways:
+
+    manager  -> terminal   {"event": …} {"tell": …} {"ask": …} {"confirm": …} {"error": …}
+    terminal -> manager    {"options": …} {"answers": […]} {"confirmed": bool} {"do": word}
+
+When the terminal goes away without {"do": "background"}, the manager leaves its
+session: the job stays, nothing of ours keeps running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from jupyter_hpc.connect.hostkeys import HostKeyQuestion
+from jupyter_hpc.connect.prompts import Field, Question
+from jupyter_hpc.errors import PromptNeeded
+
+
+class Line:
+    """The manager's end: writes to stdout, hears stdin on a thread of its own.
+
+    A thread, because Windows has no events for pipes of this kind.
+    """
+
+    def __init__(self, on_word: Callable[[str], None]) -> None:
+        self._on_word = on_word
+        self._loop = asyncio.get_running_loop()
+        self._answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._open = True
+        self.background = False
+        threading.Thread(target=self._listen, name="terminal", daemon=True).start()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Tell the terminal something; nobody there is no error."""
+        if self._open:
+            try:
+                sys.stdout.write(json.dumps(message) + "\n")
+                sys.stdout.flush()
+            except (OSError, ValueError):
+                self._open = False
+
+    async def answer(self, message: dict[str, Any], key: str) -> Any:
+        """Ask the terminal and wait for the answer under `key`."""
+        if self.background or not self._open:
+            raise PromptNeeded(
+                "The session needs an answer, and no terminal is attached to it.",
+                "Run `jupyter-hpc connect` again in a terminal.",
+            )
+        self.send(message)
+        reply = await self._answers.get()
+        if reply is None or key not in reply:
+            raise PromptNeeded("The question was not answered.", "Run the command again.")
+        return reply[key]
+
+    def _listen(self) -> None:
+        for text in sys.stdin:
+            with contextlib.suppress(ValueError):
+                message = json.loads(text)
+                if isinstance(message, dict):
+                    self._loop.call_soon_threadsafe(self._hear, message)
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._gone)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        word = message.get("do")
+        if word == "background":
+            self.background = True
+        elif isinstance(word, str):
+            self._on_word(word)
+        else:
+            self._answers.put_nowait(message)
+
+    def _gone(self) -> None:
+        self._open = False
+        self._answers.put_nowait(None)
+        if not self.background:
+            self._on_word("leave")
+
+
+class LinePrompter:
+    """A Prompter whose person sits at the other end of the line."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    @property
+    def can_ask(self) -> bool:
+        return not self._line.background
+
+    async def ask(self, question: Question) -> list[str]:
+        reply = await self._line.answer({"ask": dataclasses.asdict(question)}, "answers")
+        if not isinstance(reply, list) or len(reply) != len(question.fields):
+            raise PromptNeeded("The question was not answered.", "Run the command again.")
+        return [str(answer) for answer in reply]
+
+    async def confirm_host_key(self, question: HostKeyQuestion) -> bool:
+        fields = {"confirm": dataclasses.asdict(question)}
+        return await self._line.answer(fields, "confirmed") is True
+
+    def tell(self, text: str) -> None:
+        self._line.send({"tell": text})
+
+
+def question_from(data: dict[str, Any]) -> Question:
+    """The question as the terminal's prompter takes it."""
+    fields = tuple(Field(**field) for field in data["fields"])
+    return Question(data["host"], fields, data.get("title", ""), data.get("text", ""))

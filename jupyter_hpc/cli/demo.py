@@ -1,0 +1,92 @@
+"""`jupyter-hpc demo`: the embedded cluster, and a session on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import click
+from jupyter_core.paths import jupyter_data_dir
+
+from jupyter_hpc.cli.browser import browser_available, open_private
+from jupyter_hpc.cli.view import LineView, LiveView
+from jupyter_hpc.connect.events import Event, Ready, as_json
+from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.records import Records
+
+#: The profile "demo" finds its cluster through this variable.
+FOLDER_VARIABLE = "JUPYTER_HPC_DEMO"
+
+
+@click.command()
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the cluster lives; its home folder is kept, the rest is removed at the end.",
+)
+@click.option("--mfa", is_flag=True, help="Ask for a password and a code at the login.")
+@click.option("--wait", type=click.IntRange(0, 3600), default=0, help="Seconds a job waits.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Local port.")
+@click.option("--no-browser", is_flag=True, help="Do not open the browser.")
+def demo(folder: Path | None, mfa: bool, wait: int, port: int | None, no_browser: bool) -> int:
+    """Try everything on a cluster inside this program.
+
+    It has a login host and two nodes behind it, a queue, and simulated GPUs; it is
+    reached exactly as a real one. Ctrl-C takes all of it down.
+    """
+    named = os.environ.get(FOLDER_VARIABLE)
+    default = Path(named) if named else Path(jupyter_data_dir()) / "hpc" / "demo"
+    where = (folder or default).expanduser().absolute()
+    os.environ[FOLDER_VARIABLE] = str(where)
+    options = ConnectOptions(name="demo", port=port)
+    return asyncio.run(_demo(where, options, mfa=mfa, wait=wait, browser=not no_browser))
+
+
+async def _demo(
+    folder: Path, options: ConnectOptions, *, mfa: bool, wait: int, browser: bool
+) -> int:
+    from jupyter_hpc.connect.manager import Manager
+    from jupyter_hpc.connect.prompts import NoPrompter, terminal_prompter
+    from jupyter_hpc.demo.cluster import DemoCluster
+
+    terminal = sys.stderr.isatty()
+    view = LiveView() if terminal else LineView()
+    records = Records(folder / "laptop")
+
+    def sink(event: Event) -> None:
+        view.show(as_json(event, manager.name, time.time()))
+        if isinstance(event, Ready):
+            click.echo(f"\n  {manager.entrance}\n\nCtrl-C takes the demo cluster down.", err=True)
+            if browser and browser_available():
+                open_private(manager.entrance, records.folder, manager.name)
+
+    loop = asyncio.get_running_loop()
+    interrupted: list[int] = []
+
+    def on_signal(number: int, frame: object) -> None:
+        interrupted.append(number)
+        loop.call_soon_threadsafe(stop)
+
+    def stop() -> None:
+        manager.ask("stop")
+
+    async with DemoCluster(folder, "mfa" if mfa else "key", queue_delay=float(wait)) as cluster:
+        click.echo(f"The demo cluster runs in {folder}.", err=True)
+        click.echo(f"Reach it with ssh, too: ssh -F {cluster.ssh_config} {cluster.login}", err=True)
+        if mfa:
+            click.echo(f"Password: {cluster.password}   Code: {cluster.code}", err=True)
+        prompter = terminal_prompter() if terminal else NoPrompter()
+        manager = Manager(options, prompter, sink, records)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, on_signal)
+        try:
+            ended = await manager.run()
+        finally:
+            view.close()
+    shutil.rmtree(folder / "laptop", ignore_errors=True)
+    return 0 if interrupted or ended.cause == "requested" else 1

@@ -1,0 +1,134 @@
+"""A session in front of somebody: right here, or watched while a manager works."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from jupyter_hpc.cli.browser import browser_available, open_private
+from jupyter_hpc.cli.notify import notify
+from jupyter_hpc.cli.view import LineView, LiveView
+from jupyter_hpc.connect.control import ask_manager
+from jupyter_hpc.connect.events import Ended, Event, Ready, as_json
+from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.records import Records, SessionRecord
+from jupyter_hpc.errors import HpcError
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How a session is shown."""
+
+    as_json: bool
+    browser: bool
+
+
+def print_json(fields: dict[str, Any]) -> None:
+    """One line of --json; flushed, because a program reads it."""
+    sys.stdout.write(json.dumps(fields) + "\n")
+    sys.stdout.flush()
+
+
+def already_running(options: ConnectOptions, shown: Shown, records: Records) -> bool:
+    """If this laptop has the session open already, show that one and be done."""
+    record = None if options.new else records.session(options.name)
+    if record is None:
+        return False
+    if shown.as_json:
+        print_json(_ready_fields(record))
+    else:
+        click.echo(
+            f"{record.cluster} is connected already (process {record.pid}): {record.url}", err=True
+        )
+    if shown.browser and browser_available():
+        open_private(ask_manager(record, "entrance")["address"], records.folder, record.cluster)
+    return True
+
+
+def _ready_fields(record: SessionRecord) -> dict[str, Any]:
+    answer = ask_manager(record, "status", timeout=10.0)
+    ready = Ready(
+        record.url,
+        record.port,
+        str(answer.get("job_id") or record.job_id),
+        str(answer.get("node") or record.node),
+        str(answer.get("transport") or record.transport),
+    )
+    fields = as_json(ready, record.cluster, time.time())
+    return fields if answer.get("state") == "ready" else {**fields, "event": str(answer["state"])}
+
+
+def run_here(options: ConnectOptions, shown: Shown) -> int:
+    """The session in this process, for scripts and pipes; signals leave the job."""
+    records = Records()
+    if already_running(options, shown, records):
+        return 0
+    return asyncio.run(_run_here(options, shown, records))
+
+
+async def _run_here(options: ConnectOptions, shown: Shown, records: Records) -> int:
+    from jupyter_hpc.connect.manager import Manager
+    from jupyter_hpc.connect.prompts import NoPrompter, terminal_prompter
+
+    view = LineView()
+    asks = sys.stdin.isatty() or sys.stderr.isatty()
+
+    def sink(event: Event) -> None:
+        fields = as_json(event, manager.name, time.time())
+        if shown.as_json:
+            print_json(fields)
+        else:
+            view.show(fields)
+
+    prompter = terminal_prompter() if asks else NoPrompter()
+    manager = Manager(options, prompter, sink, records)
+    caught: list[int] = []
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int, frame: object) -> None:
+        caught.append(number)
+        loop.call_soon_threadsafe(manager.ask, "leave")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+    ended = await manager.run()
+    if caught:
+        stays = f"Job {manager.job_id} stays." if manager.job_id else "No job was asked for."
+        click.echo(f"Interrupted. {stays}", err=True)
+        return 128 + caught[0]
+    return exit_code(ended)
+
+
+def exit_code(ended: Ended) -> int:
+    """0 when the session ended as somebody asked, 1 when it ended by itself."""
+    return 0 if ended.cause == "requested" else 1
+
+
+def watch_manager(options: ConnectOptions, shown: Shown, *, detach: bool, terminal: bool) -> int:
+    """Start a manager in the background and be its terminal until it is ready, or for good."""
+    from jupyter_hpc.cli.watching import Watcher
+
+    records = Records()
+    if already_running(options, shown, records):
+        return 0
+    view = LiveView() if terminal else LineView()
+    return Watcher(options, shown, view, records, detach=detach, terminal=terminal).run()
+
+
+async def announce(event: Ready, cluster: str) -> None:
+    """A desktop notification: the wait is over."""
+    await notify("JupyterLab is ready", f"{cluster}: job {event.job_id} on {event.node}")
+
+
+def raise_reported(message: dict[str, Any]) -> None:
+    """The manager's error, raised again on this side with its own exit code."""
+    error = HpcError(str(message.get("message", "")), str(message.get("hint", "")))
+    error.exit_code = int(message.get("exit_code", 1))
+    raise error

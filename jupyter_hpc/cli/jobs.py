@@ -1,0 +1,148 @@
+"""Commands about batch jobs: list, log, cancel, results."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from jupyter_hpc.batch import results as batch
+from jupyter_hpc.cli.places import open_place
+from jupyter_hpc.cli.render import span
+from jupyter_hpc.errors import HpcError, JobNotFound
+from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.models import FinishedJob, Job, Phase
+from jupyter_hpc.slurm.reasons import explain_reason
+from jupyter_hpc.text import printable
+
+#: How far back finished jobs are listed.
+_HISTORY_SECONDS = 24 * 3600
+
+on_option = click.option("--on", metavar="NAME", help="The cluster; without it, the one we are on.")
+
+
+@click.command()
+@on_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON list on stdout.")
+def jobs(on: str | None, as_json: bool) -> None:
+    """List my jobs: waiting and running ones, and those that ended in the last day."""
+    living, ended = asyncio.run(_jobs(on))
+    if as_json:
+        rows = [dataclasses.asdict(job) for job in living]
+        rows += [dataclasses.asdict(record) for record in ended]
+        click.echo(json.dumps(rows))
+        return
+    if not living and not ended:
+        click.echo("No jobs in the last day.")
+    for job in living:
+        click.echo(_living(job))
+    for record in ended:
+        spent = f", {span(record.elapsed)}" if record.elapsed else ""
+        click.echo(printable(f"{record.id}  {record.name}  {record.state}{spent}"))
+
+
+async def _jobs(on: str | None) -> tuple[list[Job], list[FinishedJob]]:
+    async with open_place(on) as place:
+        client = SlurmClient(place.runner)
+        living = await client.my_jobs()
+        try:
+            history = await client.history(_HISTORY_SECONDS)
+        except HpcError as error:
+            click.echo(printable(f"Finished jobs: {error.message}"), err=True)
+            history = []
+    known = {job.id for job in living}
+    return living, [job for job in history if job.phase is Phase.ENDED and job.id not in known]
+
+
+def _living(job: Job) -> str:
+    text = f"{job.id}  {job.name}  {job.state}"
+    if job.phase is Phase.PENDING:
+        text += f": {explain_reason(job.reason).text}"
+    elif job.time_left is not None:
+        text += f" on {job.nodes}, {span(job.time_left)} left"
+    return printable(text)
+
+
+@click.command()
+@click.argument("job_id")
+@on_option
+@click.option("-f", "--follow", is_flag=True, help="Go on showing what is added.")
+def log(job_id: str, on: str | None, follow: bool) -> None:
+    """Show the log of a job that was submitted by jupyter-hpc."""
+    asyncio.run(_log(job_id, on, follow))
+
+
+async def _log(job_id: str, on: str | None, follow: bool) -> None:
+    async with open_place(on) as place:
+        path = await batch.log_path(place.runner, job_id)
+        offset = 0
+        while True:
+            text, offset = await batch.read_log(place.runner, path, offset)
+            shown = "".join(char for char in text if char in "\n\t\r" or char.isprintable())
+            click.echo(shown, nl=False)
+            if text:
+                continue
+            if not follow:
+                return
+            job = await SlurmClient(place.runner).job(job_id)
+            if job is None or job.phase is Phase.ENDED:
+                follow = False
+            await asyncio.sleep(5 if follow else 0)
+
+
+@click.command()
+@click.argument("job_ids", nargs=-1, required=True)
+@on_option
+def cancel(job_ids: tuple[str, ...], on: str | None) -> None:
+    """Cancel jobs, array tasks (1234_5) or whole arrays."""
+    asyncio.run(_cancel(job_ids, on))
+    click.echo(f"Cancelled: {', '.join(job_ids)}")
+
+
+async def _cancel(job_ids: tuple[str, ...], on: str | None) -> None:
+    async with open_place(on) as place:
+        client = SlurmClient(place.runner)
+        # scancel says nothing at all about a job that it does not know.
+        living = {job.array_id or job.job_id for job in await client.my_jobs()}
+        missing = [job_id for job_id in job_ids if job_id.partition("_")[0] not in living]
+        if missing:
+            raise JobNotFound(
+                f"No job of yours that waits or runs is called {', '.join(missing)}.",
+                "Nothing was cancelled; `jupyter-hpc jobs` lists them.",
+            )
+        await client.cancel(job_ids)
+
+
+@click.command()
+@click.argument("job_id")
+@on_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where to; default: results-JOBID.",
+)
+def results(job_id: str, on: str | None, output: Path | None) -> None:
+    """Fetch what a job has produced so far: figures, values, files, its report."""
+    target = output or Path(f"results-{job_id}")
+    count = asyncio.run(_results(job_id, on, target))
+    click.echo(f"{count} file{'' if count == 1 else 's'} in {target}")
+
+
+async def _results(job_id: str, on: str | None, target: Path) -> int:
+    async with open_place(on) as place:
+        found = await batch.results_of(place.runner, job_id)
+        with click.progressbar(
+            length=found.size, label="Fetching", file=sys.stderr, hidden=not sys.stderr.isatty()
+        ) as bar:
+            seen: dict[str, int] = {}
+
+            def progress(file: batch.ResultFile, so_far: int) -> None:
+                bar.update(so_far - seen.get(file.path, 0))
+                seen[file.path] = so_far
+
+            return len(await batch.fetch_results(place.runner, found, target, progress))

@@ -1,0 +1,123 @@
+"""`jupyter-hpc submit`: a notebook into the queue, from the cluster or from the laptop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jupyter_hpc.batch import submit as batch
+from jupyter_hpc.batch.choices import Choices, submit_options
+from jupyter_hpc.batch.sweep import parse_setting, parse_sweep
+from jupyter_hpc.cli.places import open_place
+from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.models import Phase
+from jupyter_hpc.text import printable
+
+#: Seconds between two looks at a job that is waited for.
+_WAIT_POLL = 20.0
+
+
+@click.command()
+@click.argument("notebook", type=click.Path(path_type=Path))
+@click.option("--on", metavar="NAME", help="The cluster; without it, the one we are on.")
+@click.option("--mode", type=click.Choice(["script", "notebook"]), default="script")
+@click.option("--set", "settings", multiple=True, metavar="K=V", help="Set a parameter.")
+@click.option("--sweep", multiple=True, metavar="K=A,B,C", help="One run for each value.")
+@click.option("--at-once", type=click.IntRange(1), metavar="N", help="Runs of a sweep at a time.")
+@click.option("--chain", type=click.IntRange(2), metavar="N", help="N runs, each going on.")
+@click.option("--requeue", is_flag=True, help="Let Slurm start it again after a failure.")
+@click.option("--stage-in", multiple=True, metavar="PATH", help="Copy to the node's disk first.")
+@click.option("--stage-out", multiple=True, metavar="PATH", help="Copy back; default: all new.")
+@click.option("--preset", metavar="P", help="A preset of the profile.")
+@click.option("--time", "time_", metavar="T")
+@click.option("--partition", metavar="P")
+@click.option("--account", metavar="A")
+@click.option("--qos", metavar="Q")
+@click.option("--nodes", type=click.IntRange(1), metavar="N")
+@click.option("--tasks", type=click.IntRange(1), metavar="N")
+@click.option("--cpus", type=click.IntRange(1), metavar="N", help="CPUs per task.")
+@click.option("--mem", metavar="M", help="Memory per node: 32G.")
+@click.option("--gpus", type=click.IntRange(0), metavar="N")
+@click.option("--gpu-type", metavar="TYPE")
+@click.option("--constraint", metavar="C")
+@click.option("--dry-run", is_flag=True, help="Show the job and when it could start; no more.")
+@click.option("--wait", is_flag=True, help="Wait for its end and exit with its code.")
+@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+def submit(
+    notebook: Path, on: str | None, dry_run: bool, wait: bool, as_json: bool, **given: Any
+) -> int:
+    """Run NOTEBOOK as a batch job; prints the job id alone on stdout.
+
+    Each submit freezes the notebook, the modules beside it and its parameters in a run
+    folder of its own. Exit 3: it cannot be converted; 4: Slurm refuses the job.
+    """
+    return asyncio.run(_submit(notebook, on, given, dry_run, wait, as_json))
+
+
+async def _submit(
+    notebook: Path, on: str | None, given: dict[str, Any], dry_run: bool, wait: bool, as_json: bool
+) -> int:
+    async with open_place(on) as place:
+        client = SlurmClient(place.runner)
+        options = submit_options(choices_of(given), place.profile, here=place.here)
+        prepared = await batch.prepare(notebook, options, place.runner, client)
+        if dry_run:
+            _show_plan(prepared, as_json)
+            return 0
+        done = await batch.submit(prepared, place.runner, client)
+        for message in done.messages:
+            click.echo(printable(message), err=True)
+        click.echo(json.dumps(done.to_json()) if as_json else done.job_id)
+        return await _wait(client, done.job_id) if wait else 0
+
+
+def choices_of(given: dict[str, Any]) -> Choices:
+    """The options of the command line as choices."""
+    names = ("partition", "account", "qos", "nodes", "tasks", "cpus", "gpus", "gpu_type")
+    return Choices(
+        mode=given["mode"],
+        preset=given["preset"],
+        request={
+            **{name: given[name] for name in (*names, "constraint")},
+            "time": given["time_"],
+            "memory": given["mem"],
+        },
+        settings=dict(parse_setting(text) for text in given["settings"]),
+        sweep=dict(parse_sweep(text) for text in given["sweep"]),
+        at_once=given["at_once"],
+        chain=given["chain"],
+        requeue=given["requeue"],
+        stage_in=given["stage_in"],
+        stage_out=given["stage_out"],
+    )
+
+
+def _show_plan(prepared: batch.Prepared, as_json: bool) -> None:
+    plan = prepared.to_json()
+    if as_json:
+        click.echo(json.dumps(plan))
+        return
+    click.echo(prepared.script)
+    if plan["estimated_start"]:
+        from jupyter_hpc.cli.render import clock
+
+        click.echo(f"Estimated start: {clock(plan['estimated_start'])} (an estimate)", err=True)
+    if plan["cost"]:
+        click.echo(f"Cost: {plan['cost']}", err=True)
+
+
+async def _wait(client: SlurmClient, job_id: str) -> int:
+    """Until the job is over; its own exit code."""
+    pause = 2.0
+    while True:
+        jobs = [job for job in await client.my_jobs() if (job.array_id or job.job_id) == job_id]
+        if all(job.phase is Phase.ENDED for job in jobs):
+            break
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.5, _WAIT_POLL)
+    detail = await client.job_detail(job_id)
+    return detail.exit_code if detail.exit_code is not None else 1

@@ -1,0 +1,175 @@
+"""The terminal of a manager that runs in the background; see conversation.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import click
+
+from jupyter_hpc.cli.browser import browser_available, open_private
+from jupyter_hpc.cli.conversation import question_from
+from jupyter_hpc.cli.foreground import Shown, announce, print_json, raise_reported
+from jupyter_hpc.cli.view import LineView, LiveView
+from jupyter_hpc.connect.control import ask_manager
+from jupyter_hpc.connect.events import Ready
+from jupyter_hpc.connect.hostkeys import HostKeyQuestion
+from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.prompts import Prompter, terminal_prompter
+from jupyter_hpc.connect.records import Records
+from jupyter_hpc.errors import PromptNeeded
+from jupyter_hpc.runner import Background
+from jupyter_hpc.text import printable_lines
+
+_MENU = """
+What should happen?
+  b  keep going in the background (the page and the tunnel stay)
+  l  leave: the job stays{queued}, nothing runs here
+  c  cancel the job
+  r  return
+"""
+
+
+class Watcher:
+    """Shows what the manager reports, answers what it asks, passes on Ctrl-C."""
+
+    def __init__(
+        self,
+        options: ConnectOptions,
+        shown: Shown,
+        view: LiveView | LineView,
+        records: Records,
+        *,
+        detach: bool,
+        terminal: bool,
+    ) -> None:
+        self._options = options
+        self._shown = shown
+        self._view = view
+        self._records = records
+        self._detach = detach
+        self._terminal = terminal
+        self._opened = False
+        self._job_id = ""
+        self._code = 1
+
+    def run(self) -> int:
+        """Until the session is over or goes on without us; returns the exit code."""
+        log = self._records.log_file(self._options.name)
+        manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], log)
+        try:
+            self._send(manager, {"options": self._options.to_json()})
+            while True:
+                try:
+                    return self._follow(manager)
+                except KeyboardInterrupt:
+                    if self._interrupted(manager):
+                        return 0
+        finally:
+            self._view.close()
+            manager.hang_up()
+
+    def _follow(self, manager: Background) -> int:
+        for line in manager.lines():
+            message = json.loads(line)
+            if "event" in message:
+                if self._on_event(manager, message["event"]):
+                    return 0
+            elif "ask" in message:
+                self._send(manager, self._answer(message["ask"]))
+            elif "confirm" in message:
+                self._send(manager, self._confirm(message["confirm"]))
+            elif "tell" in message:
+                self._view.pause()
+                click.echo(printable_lines(message["tell"]), err=True)
+            elif "error" in message:
+                self._view.close()
+                raise_reported(message["error"])
+            elif "code" in message:
+                self._code = int(message["code"])
+        manager.wait(30)
+        return self._code
+
+    def _on_event(self, manager: Background, event: dict[str, Any]) -> bool:
+        """Show it; True when there is nothing more to do here."""
+        if self._shown.as_json:
+            print_json(event)
+        else:
+            self._view.show(event)
+        self._job_id = event.get("job_id") or self._job_id
+        if not self._opened and event["event"] in ("pending", "ready"):
+            self._opened = True
+            self._open_browser(event["cluster"])
+        if event["event"] == "ready" and self._detach:
+            self._send(manager, {"do": "background"})
+            return True
+        if event["event"] == "ended" and event["cause"] != "requested":
+            self._send(manager, {"do": self._after_end()})
+        if event["event"] == "ready" and self._terminal:
+            asyncio.run(announce(_ready(event), event["cluster"]))
+        return False
+
+    def _after_end(self) -> str:
+        """What to do when the job is over: a new one, or nothing more."""
+        if not self._terminal:
+            return "leave"
+        self._view.pause()
+        return "again" if click.confirm("Start again?", default=False, err=True) else "leave"
+
+    def _open_browser(self, cluster: str) -> None:
+        record = self._records.session(cluster)
+        if self._shown.browser and record is not None and browser_available():
+            address = ask_manager(record, "entrance")["address"]
+            open_private(address, self._records.folder, cluster)
+
+    def _prompter(self) -> Prompter:
+        self._view.pause()
+        return terminal_prompter()
+
+    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"answers": asyncio.run(self._prompter().ask(question_from(asked)))}
+        except PromptNeeded:
+            return {"unanswered": True}
+
+    def _confirm(self, asked: dict[str, Any]) -> dict[str, Any]:
+        question = HostKeyQuestion(**asked)
+        try:
+            return {"confirmed": asyncio.run(self._prompter().confirm_host_key(question))}
+        except PromptNeeded:
+            return {"unanswered": True}
+
+    def _send(self, manager: Background, message: dict[str, Any]) -> None:
+        manager.send(json.dumps(message))
+
+    def _interrupted(self, manager: Background) -> bool:
+        """Ctrl-C: True when this terminal is done with the session."""
+        self._view.pause()
+        if not self._terminal:
+            self._send(manager, {"do": "leave"})
+            return False
+        queued = " in the queue or running" if self._job_id else ""
+        click.echo(_MENU.format(queued=queued), err=True)
+        try:
+            choice = click.prompt(
+                "Your choice",
+                type=click.Choice(["b", "l", "c", "r"]),
+                default="l",
+                show_choices=False,
+                err=True,
+            )
+        except (click.Abort, KeyboardInterrupt):
+            choice = "l"
+        if choice == "b":
+            self._send(manager, {"do": "background"})
+            click.echo("It goes on in the background: jupyter-hpc status", err=True)
+            return True
+        if choice in ("l", "c"):
+            self._send(manager, {"do": "leave" if choice == "l" else "stop"})
+        return False
+
+
+def _ready(event: dict[str, Any]) -> Ready:
+    return Ready(event["url"], event["port"], event["job_id"], event["node"], event["transport"])
