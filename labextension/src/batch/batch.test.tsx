@@ -1,0 +1,272 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { cleanup, fireEvent, render, screen } from '@testing-library/react';
+import * as React from 'react';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import type { IBatchPreview, IBatchRequest } from '../data/batchapi';
+import { ApiError } from '../data/request';
+import { settled } from '../testing/server';
+import { fromStored, toRequest } from './choices';
+import { BatchDialog } from './dialog';
+import { Form } from './form';
+import { readChoices, writeChoices } from './metadata';
+import { type BatchClient, BatchModel } from './model';
+import { Preview } from './preview';
+
+const trans = nullTranslator.load('jupyter_hpc');
+
+function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
+  return {
+    path: 'a/train.ipynb',
+    notebook: 'train.ipynb',
+    ok: true,
+    mode: 'script',
+    script: 'print(1)',
+    sbatch: '#!/bin/bash',
+    runs: 1,
+    changes: [
+      { cell: 2, line: 1, source: '%time', what: 'timed', why: 'a magic' }
+    ],
+    notices: [],
+    refusals: [],
+    parameters: [
+      { name: 'lr', kind: 'constant', cell: 1, line: 1, default: '0.1' },
+      { name: 'TOKEN', kind: 'secret', cell: 1, line: 2, default: '' }
+    ],
+    prepare: [],
+    problems: [],
+    estimated_start: 1000,
+    estimated_nodes: 'gpu01',
+    cost: '',
+    verification: null,
+    request: { partition: 'gpu', time: '01:00:00', gpus: 1 },
+    choices: { accounts: ['ml'], qos: [], presets: [], environment: 'venv' },
+    ...changes
+  };
+}
+
+/** A server that answers with `preview` and remembers what it was asked. */
+class FakeBatch implements BatchClient {
+  preview = aPreview();
+  asked: IBatchRequest[] = [];
+  submitted: IBatchRequest[] = [];
+  refusal: ApiError | null = null;
+  now = (): number => 900;
+  partitions = vi.fn(() =>
+    Promise.resolve({
+      partitions: [
+        {
+          name: 'gpu',
+          default: true,
+          available: true,
+          max_time: 7200,
+          node_count: 4,
+          idle_nodes: 1,
+          cpus_per_node: 8,
+          memory_mb_per_node: 1000,
+          gpus: [{ type: 'a100', count: 4 }]
+        }
+      ],
+      problem: null,
+      taken_at: 0,
+      age: 0
+    })
+  );
+
+  convert(request: IBatchRequest): Promise<IBatchPreview> {
+    this.asked.push(request);
+    return Promise.resolve(this.preview);
+  }
+
+  submit(
+    request: IBatchRequest
+  ): Promise<{ job_id: string; run_dir: string; messages: string[] }> {
+    this.submitted.push(request);
+    return this.refusal
+      ? Promise.reject(this.refusal)
+      : Promise.resolve({ job_id: '7', run_dir: '/r', messages: [] });
+  }
+}
+
+let server: FakeBatch;
+let model: BatchModel;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  server = new FakeBatch();
+  model = new BatchModel(server, 'a/train.ipynb', fromStored(undefined));
+});
+
+afterEach(() => {
+  model.dispose();
+  cleanup();
+  vi.useRealTimers();
+});
+
+describe('what was chosen', () => {
+  it('is stored short and read again', () => {
+    const stored = {
+      mode: 'notebook',
+      request: { partition: 'gpu', extra: ['--exclusive'] },
+      parameters: { lr: '0.1,0.2' },
+      at_once: '2',
+      requeue: true,
+      stage_in: ['data', 'more'],
+      environment: { python: 'venv', value: '/v', modules: ['cuda', 'gcc'] }
+    };
+    expect(toRequest(fromStored(stored))).toEqual(stored);
+    expect(toRequest(fromStored(undefined))).toEqual({});
+  });
+
+  it.each([
+    [null],
+    ['text'],
+    [[1]],
+    [{ request: [], parameters: 3, environment: { python: 'rm' } }],
+    [{ request: { time: { a: 1 } }, mode: 'other', requeue: 'yes' }]
+  ])('is not trusted: %j', stored =>
+    expect(toRequest(fromStored(stored))).toEqual({})
+  );
+
+  it('lives in the metadata beside other members', () => {
+    const table: Record<string, unknown> = { 'jupyter-hpc': { other: 1 } };
+    const metadata = {
+      getMetadata: (key: string) => table[key],
+      setMetadata: (key: string, value: unknown) => void (table[key] = value)
+    };
+    expect(readChoices(metadata)).toBeUndefined();
+    expect(writeChoices(metadata, { chain: '3' })).toBe(true);
+    expect(table['jupyter-hpc']).toEqual({ other: 1, batch: { chain: '3' } });
+    expect(writeChoices(metadata, { chain: '3' })).toBe(false);
+  });
+});
+
+describe('the model', () => {
+  it('asks once when the typing pauses', async () => {
+    await model.open();
+    model.change({ chain: '2' });
+    model.change({ chain: '3' });
+    expect(server.asked).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(600);
+    expect(server.asked).toHaveLength(2);
+    expect(server.asked[1]).toEqual({ path: 'a/train.ipynb', chain: '3' });
+  });
+
+  it('does not show an answer that was overtaken', async () => {
+    const answers: ((preview: IBatchPreview) => void)[] = [];
+    server.convert = () => new Promise(resolve => answers.push(resolve));
+    const first = model.refresh();
+    const second = model.refresh();
+    answers[1](aPreview({ cost: 'new' }));
+    answers[0](aPreview({ cost: 'old' }));
+    await Promise.all([first, second]);
+    expect(model.preview?.cost).toBe('new');
+  });
+
+  it('submits only what nothing speaks against', async () => {
+    expect(await model.submit()).toBeNull();
+    server.preview = aPreview({ ok: false });
+    await model.refresh();
+    expect(await model.submit()).toBeNull();
+    server.preview = aPreview();
+    await model.refresh();
+    expect((await model.submit())?.job_id).toBe('7');
+    expect(server.submitted).toHaveLength(1);
+  });
+
+  it('keeps the choices and the reason of a refusal', async () => {
+    await model.refresh();
+    server.refusal = new ApiError('No.', 'Ask for less.', 422);
+    model.change({ chain: '2' });
+    expect(await model.submit()).toBeNull();
+    expect(model.problem).toEqual({ message: 'No.', hint: 'Ask for less.' });
+    expect(model.choices.chain).toBe('2');
+  });
+});
+
+describe('the form', () => {
+  it('shows defaults, limits, and what is wrong beside the field', async () => {
+    server.preview = aPreview({
+      problems: [{ option: 'time', message: 'Too long.', hint: 'Ask for 2 h.' }]
+    });
+    await model.open();
+    render(<Form model={model} trans={trans} />);
+    const time = screen.getByLabelText<HTMLInputElement>('Time limit');
+    expect(time.placeholder).toBe('01:00:00');
+    expect(time.getAttribute('aria-invalid')).toBe('true');
+    const about = time.getAttribute('aria-describedby') ?? '';
+    expect(document.getElementById(about)?.textContent).toContain('Too long.');
+    expect(
+      screen.getByText('up to 2 h 00 min, 4 × a100, 1 of 4 nodes free')
+    ).toBeTruthy();
+    expect(screen.queryByLabelText('TOKEN')).toBeNull();
+    expect(screen.getByText(/TOKEN is a secret/)).toBeTruthy();
+    fireEvent.change(screen.getByLabelText('lr'), {
+      target: { value: '0.1,0.2' }
+    });
+    expect(model.choices.parameters).toEqual({ lr: '0.1,0.2' });
+  });
+});
+
+describe('the preview', () => {
+  it('leads from a refusal to its cell, and to the other mode', async () => {
+    const shown: number[] = [];
+    const showCell = (cell: number): void => void shown.push(cell);
+    server.preview = aPreview({
+      ok: false,
+      refusals: [{ cell: 4, line: 1, reason: 'Unknown magic.', hint: '' }]
+    });
+    await model.open();
+    render(<Preview {...{ model, showCell, trans }} />);
+    fireEvent.click(screen.getByRole('button', { name: 'Cell 4' }));
+    expect(shown).toEqual([4]);
+    fireEvent.click(screen.getByText(/executed notebook instead/));
+    expect(model.choices.mode).toBe('notebook');
+  });
+
+  it('says when it could start, how often it runs and what it costs', async () => {
+    server.preview = aPreview({ runs: 3, cost: '4 credits' });
+    await model.open();
+    render(<Preview {...{ model, showCell: () => undefined, trans }} />);
+    const [outlook] = screen.getAllByRole('status');
+    expect(outlook.textContent).toMatch(
+      /^Could start .* on gpu01 \(an estimate\) · 3 runs · costs at most 4 credits$/
+    );
+  });
+
+  it('runs both on a tick and tells the outcome', async () => {
+    await model.open();
+    server.preview = aPreview({
+      verification: { equal: true, message: 'Equal.', differences: [] }
+    });
+    render(<Preview {...{ model, showCell: () => undefined, trans }} />);
+    fireEvent.click(screen.getByRole('checkbox'));
+    await settled();
+    expect(server.asked[1]).toMatchObject({ verify: true });
+    expect(model.verification?.message).toBe('Equal.');
+  });
+});
+
+describe('the dialog', () => {
+  it('opens the way to a submit when the preview is good, and stays after a refusal', async () => {
+    const dialog = new BatchDialog(model, trans);
+    const submit = (): HTMLButtonElement =>
+      dialog.node.querySelector('.jp-Dialog-footer .jp-mod-accept')!;
+    const left = dialog.launch();
+    await settled();
+    expect(submit().disabled).toBe(true);
+    await model.open();
+    expect(submit().disabled).toBe(false);
+
+    server.refusal = new ApiError('No.', '', 422);
+    submit().click();
+    await settled();
+    expect(dialog.isDisposed).toBe(false);
+
+    server.refusal = null;
+    submit().click();
+    await left;
+    expect(dialog.outcome.job?.job_id).toBe('7');
+    expect(model.isDisposed).toBe(true);
+  });
+});

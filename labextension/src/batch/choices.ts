@@ -1,0 +1,156 @@
+import type { IBatchRequest, Mode, Python } from '../data/batchapi';
+
+/** The resources that have a field of their own, as Slurm's request names them. */
+export const REQUEST_KEYS = [
+  'partition',
+  'account',
+  'qos',
+  'constraint',
+  'time',
+  'nodes',
+  'tasks',
+  'cpus',
+  'memory',
+  'gpus',
+  'gpu_type'
+] as const;
+
+export type RequestKey = (typeof REQUEST_KEYS)[number];
+
+const PYTHONS: Python[] = [
+  'default',
+  'server',
+  'conda',
+  'venv',
+  'build',
+  'container',
+  'none'
+];
+
+/** The content of the form; an empty text leaves the choice to the cluster. */
+export interface IChoices {
+  mode: Mode;
+  preset: string;
+  request: Record<RequestKey, string>;
+  /** Further options of sbatch, one in each line. */
+  extra: string;
+  parameters: Record<string, string>;
+  atOnce: string;
+  chain: string;
+  requeue: boolean;
+  /** Paths, one in each line. */
+  stageIn: string;
+  stageOut: string;
+  python: Python;
+  pythonValue: string;
+  modules: string;
+}
+
+/** What is sent to the server and remembered: only what somebody has chosen. */
+export type StoredChoices = Omit<IBatchRequest, 'path' | 'verify'>;
+
+export function toRequest(choices: IChoices): StoredChoices {
+  const { mode, preset, requeue, python } = choices;
+  const request: Record<string, string | string[]> = filled(choices.request);
+  const extra = lines(choices.extra);
+  if (extra.length) {
+    request['extra'] = extra;
+  }
+  const parameters = filled(choices.parameters);
+  const environment = {
+    ...(python !== 'default' && { python }),
+    ...(needsValue(python) && filled({ value: choices.pythonValue })),
+    ...listed({ modules: choices.modules.split(/[\s,]+/) })
+  };
+  return {
+    ...(mode !== 'script' && { mode }),
+    ...filled({ preset }),
+    ...(hasMembers(request) && { request }),
+    ...(hasMembers(parameters) && { parameters }),
+    ...filled({ at_once: choices.atOnce, chain: choices.chain }),
+    ...(requeue && { requeue }),
+    ...listed({
+      stage_in: lines(choices.stageIn),
+      stage_out: lines(choices.stageOut)
+    }),
+    ...(hasMembers(environment) && { environment })
+  };
+}
+
+/** The form for what was stored; a notebook can come from anywhere, so nothing is trusted. */
+export function fromStored(stored: unknown): IChoices {
+  const table = asTable(stored);
+  const request = asTable(table['request']);
+  const environment = asTable(table['environment']);
+  const python = environment['python'] as Python;
+  return {
+    mode: table['mode'] === 'notebook' ? 'notebook' : 'script',
+    preset: asText(table['preset']),
+    request: Object.fromEntries(
+      REQUEST_KEYS.map(key => [key, asText(request[key])])
+    ) as Record<RequestKey, string>,
+    extra: asLines(request['extra']),
+    parameters: Object.fromEntries(
+      Object.entries(asTable(table['parameters'])).map(([name, value]) => [
+        name,
+        asText(value)
+      ])
+    ),
+    atOnce: asText(table['at_once']),
+    chain: asText(table['chain']),
+    requeue: table['requeue'] === true,
+    stageIn: asLines(table['stage_in']),
+    stageOut: asLines(table['stage_out']),
+    python: PYTHONS.includes(python) ? python : 'default',
+    pythonValue: asText(environment['value']),
+    modules: asLines(environment['modules']).split('\n').join(' ')
+  };
+}
+
+/** Whether this kind of environment has a name or path. */
+export function needsValue(python: Python): boolean {
+  return ['conda', 'venv', 'build', 'container'].includes(python);
+}
+
+function filled(texts: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(texts)
+      .map(([name, text]) => [name, text.trim()])
+      .filter(([, text]) => text)
+  ) as Record<string, string>;
+}
+
+function listed(lists: Record<string, string[]>): Record<string, string[]> {
+  return Object.fromEntries(
+    Object.entries(lists)
+      .map(([name, list]) => [name, list.filter(item => item)] as const)
+      .filter(([, list]) => list.length)
+  );
+}
+
+function lines(text: string): string[] {
+  return text
+    .split('\n')
+    .map(line => line.trim())
+    .filter(line => line);
+}
+
+function hasMembers(table: object): boolean {
+  return Object.keys(table).length > 0;
+}
+
+function asTable(value: unknown): Record<string, unknown> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {};
+}
+
+function asText(value: unknown): string {
+  return typeof value === 'string' || typeof value === 'number'
+    ? String(value)
+    : '';
+}
+
+function asLines(value: unknown): string {
+  return Array.isArray(value) ? value.map(asText).join('\n') : '';
+}

@@ -1,0 +1,128 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import type { Mode, Python } from '../data/batchapi';
+import { type IChoices, needsValue } from './choices';
+import { Field, Group } from './fields';
+import type { BatchModel } from './model';
+import { Parameters } from './parameters';
+import { Resources } from './resources';
+
+interface IFormProps {
+  model: BatchModel;
+  trans: TranslationBundle;
+}
+
+/** Everything that can be chosen for the job. */
+export function Form({ model, trans }: IFormProps): JSX.Element {
+  const { choices } = model;
+  const change = (changes: Partial<IChoices>): void => model.change(changes);
+  return (
+    <form className="jp-Hpc-form" onSubmit={event => event.preventDefault()}>
+      <Resources model={model} trans={trans} />
+      <Parameters model={model} trans={trans} />
+      <Group
+        title={trans.__('Data')}
+        folded={!choices.stageIn && !choices.stageOut}
+      >
+        <Field
+          label={trans.__('Copy to the disk of the node first')}
+          value={choices.stageIn}
+          rows={2}
+          placeholder={trans.__('such as %1', 'data/train')}
+          note={trans.__('One path per line; folders travel as one archive.')}
+          onChange={stageIn => change({ stageIn })}
+        />
+        <Field
+          label={trans.__('Bring back')}
+          value={choices.stageOut}
+          rows={2}
+          placeholder={trans.__('everything that is new or changed')}
+          note={trans.__('One path per line; only used with a copy.')}
+          onChange={stageOut => change({ stageOut })}
+        />
+      </Group>
+      <EnvironmentGroup model={model} trans={trans} />
+      <Group
+        title={trans.__('How it runs')}
+        folded={choices.mode === 'script' && !choices.chain && !choices.requeue}
+      >
+        <Field
+          label={trans.__('Run it as')}
+          value={choices.mode}
+          options={[
+            { value: 'script', label: trans.__('Python script') },
+            { value: 'notebook', label: trans.__('Executed notebook') }
+          ]}
+          onChange={mode => change({ mode: mode as Mode })}
+        />
+        <Field
+          label={trans.__('Chain of runs')}
+          value={choices.chain}
+          numeric
+          placeholder={trans.__('one run')}
+          note={trans.__('Each goes on where the last one ended.')}
+          onChange={chain => change({ chain })}
+        />
+        <label className="jp-Hpc-tick">
+          <input
+            type="checkbox"
+            checked={choices.requeue}
+            onChange={event => change({ requeue: event.target.checked })}
+          />
+          {trans.__('Start it again after a failure of the node')}
+        </label>
+      </Group>
+    </form>
+  );
+}
+
+function EnvironmentGroup({ model, trans }: IFormProps): JSX.Element {
+  const { choices, preview } = model;
+  const { python, pythonValue, modules } = choices;
+  const words: Record<Python, string> = {
+    default: trans.__('As the cluster is set up'),
+    server: trans.__('The Python of this Jupyter'),
+    conda: trans.__('A conda environment'),
+    venv: trans.__('A virtual environment'),
+    build: trans.__('Built in the job from a requirements file'),
+    container: trans.__('An Apptainer image'),
+    none: trans.__('None: the python3 of the node')
+  };
+  const values: Partial<Record<Python, string>> = {
+    conda: trans.__('Name or path'),
+    venv: trans.__('Its folder'),
+    build: trans.__('The requirements file'),
+    container: trans.__('The image')
+  };
+  return (
+    <Group
+      title={trans.__('Environment')}
+      folded={python === 'default' && !modules}
+    >
+      <Field
+        label={trans.__('Python')}
+        value={python}
+        options={Object.entries(words).map(([value, label]) => ({
+          value,
+          label
+        }))}
+        note={python === 'default' ? preview?.choices.environment : undefined}
+        onChange={value => model.change({ python: value as Python })}
+      />
+      {needsValue(python) && (
+        <Field
+          label={values[python] ?? ''}
+          value={pythonValue}
+          onChange={value => model.change({ pythonValue: value })}
+        />
+      )}
+      <Field
+        label={trans.__('Modules')}
+        value={modules}
+        placeholder={trans.__('such as %1', 'cuda/12.1')}
+        onChange={value => model.change({ modules: value })}
+      />
+    </Group>
+  );
+}

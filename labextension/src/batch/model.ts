@@ -1,0 +1,188 @@
+import type { IDisposable } from '@lumino/disposable';
+import { Debouncer } from '@lumino/polling';
+import { type ISignal, Signal } from '@lumino/signaling';
+
+import type { IProblem } from '../data/api';
+import type {
+  IBatchPreview,
+  IBatchRequest,
+  IPartition,
+  ISubmittedJob,
+  IVerification
+} from '../data/batchapi';
+import type { IHpcClient } from '../tokens';
+import { type IChoices, toRequest } from './choices';
+
+/** Typing goes on for so long before the server is asked again. */
+const PAUSE = 500;
+
+/** What is asked of the server extension. */
+export type BatchClient = Pick<
+  IHpcClient,
+  'convert' | 'now' | 'partitions' | 'submit'
+>;
+
+/** One notebook on its way to a job: what was chosen, and what the server says to it. */
+export class BatchModel implements IDisposable {
+  constructor(
+    private readonly _client: BatchClient,
+    readonly path: string,
+    private _choices: IChoices
+  ) {
+    this._asking = new Debouncer(() => this.refresh(), PAUSE);
+  }
+
+  /** Something to show has changed. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get choices(): IChoices {
+    return this._choices;
+  }
+
+  /** The newest answer; it stays while the next one is awaited. */
+  get preview(): IBatchPreview | null {
+    return this._preview;
+  }
+
+  /** Seconds until the job could start, counted from the preview; null if unknown. */
+  get wait(): number | null {
+    return this._wait;
+  }
+
+  /** Why there is no newer preview, or why the job was not submitted. */
+  get problem(): IProblem | null {
+    return this._problem;
+  }
+
+  get verification(): IVerification | null {
+    return this._preview?.verification ?? null;
+  }
+
+  get partitions(): IPartition[] {
+    return this._partitions;
+  }
+
+  /** What is under way. */
+  get busy(): 'preview' | 'verify' | 'submit' | null {
+    return this._busy;
+  }
+
+  /** Whether nothing that is known speaks against a submit. */
+  get isReady(): boolean {
+    const preview = this._preview;
+    return (
+      preview !== null &&
+      preview.ok &&
+      preview.problems.length === 0 &&
+      this._busy !== 'submit'
+    );
+  }
+
+  get isDisposed(): boolean {
+    return this._asking.isDisposed;
+  }
+
+  dispose(): void {
+    this._asking.dispose();
+    Signal.clearData(this);
+  }
+
+  /** The first look: the preview, and what the cluster offers. */
+  async open(): Promise<void> {
+    const asked = this._client.partitions().then(
+      ({ partitions }) => {
+        this._partitions = partitions;
+        this._changed.emit();
+      },
+      () => undefined // The preview says what is wrong with Slurm.
+    );
+    await Promise.all([this.refresh(), asked]);
+  }
+
+  /** Choose something else; the preview follows when the typing pauses. */
+  change(changes: Partial<IChoices>): void {
+    this._choices = { ...this._choices, ...changes };
+    this._changed.emit();
+    this._asking.invoke().catch(() => undefined);
+  }
+
+  /** Ask for a new preview now; an older one that comes later is not shown. */
+  async refresh(): Promise<void> {
+    await this._ask('preview', {});
+  }
+
+  /** Let the server run notebook and script on a small budget. */
+  async verify(): Promise<void> {
+    await this._ask('verify', { verify: true });
+  }
+
+  /** Submit; the job, or null with the reason in `problem`. */
+  async submit(): Promise<ISubmittedJob | null> {
+    if (!this.isReady) {
+      return null;
+    }
+    this._turn += 1;
+    this._set({ busy: 'submit', problem: null });
+    try {
+      return await this._client.submit(this._body());
+    } catch (error) {
+      this._set({ problem: asProblem(error) });
+      return null;
+    } finally {
+      this._set({ busy: null });
+    }
+  }
+
+  private async _ask(
+    busy: 'preview' | 'verify',
+    more: Partial<IBatchRequest>
+  ): Promise<void> {
+    const turn = ++this._turn;
+    this._set({ busy });
+    try {
+      const preview = await this._client.convert({ ...this._body(), ...more });
+      if (turn === this._turn) {
+        const start = preview.estimated_start;
+        this._preview = preview;
+        this._wait = start === null ? null : start - this._client.now();
+        this._set({ busy: null, problem: null });
+      }
+    } catch (error) {
+      if (turn === this._turn) {
+        this._set({ busy: null, problem: asProblem(error) });
+      }
+    }
+  }
+
+  private _body(): IBatchRequest {
+    return { path: this.path, ...toRequest(this._choices) };
+  }
+
+  private _set(state: {
+    busy?: 'preview' | 'verify' | 'submit' | null;
+    problem?: IProblem | null;
+  }): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this._busy = state.busy === undefined ? this._busy : state.busy;
+    this._problem = state.problem === undefined ? this._problem : state.problem;
+    this._changed.emit();
+  }
+
+  private readonly _asking: Debouncer;
+  private readonly _changed = new Signal<this, void>(this);
+  private _preview: IBatchPreview | null = null;
+  private _wait: number | null = null;
+  private _partitions: IPartition[] = [];
+  private _problem: IProblem | null = null;
+  private _busy: 'preview' | 'verify' | 'submit' | null = null;
+  private _turn = 0;
+}
+
+function asProblem(error: unknown): IProblem {
+  const { message, hint } = error as Partial<IProblem>;
+  return { message: message || String(error), hint: hint ?? '' };
+}

@@ -1,0 +1,176 @@
+import type {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import {
+  Dialog,
+  ICommandPalette,
+  Notification,
+  showDialog
+} from '@jupyterlab/apputils';
+import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
+import {
+  ITranslator,
+  nullTranslator,
+  type TranslationBundle
+} from '@jupyterlab/translation';
+
+import { COMMANDS, LAB_COMMANDS } from '../commands';
+import type { ISubmittedJob } from '../data/batchapi';
+import { hpcIcon } from '../icons';
+import { IHpcClient } from '../tokens';
+import { fromStored, toRequest } from './choices';
+import { askAbout } from './dialog';
+import { readChoices, writeChoices } from './metadata';
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-hpc:batch',
+  description: 'The button "Run as batch job" and its dialog.',
+  autoStart: true,
+  requires: [IHpcClient, INotebookTracker],
+  optional: [ICommandPalette, IFileBrowserFactory, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    client: IHpcClient,
+    notebooks: INotebookTracker,
+    palette: ICommandPalette | null,
+    browsers: IFileBrowserFactory | null,
+    translator: ITranslator | null
+  ): void => {
+    const { commands, shell, serviceManager } = app;
+    const trans = (translator ?? nullTranslator).load('jupyter_hpc');
+
+    const selected = (): string | null => {
+      const items = browsers?.tracker.currentWidget?.selectedItems() ?? [];
+      const found = [...items].find(item => item.type === 'notebook');
+      return found?.path ?? null;
+    };
+    const open = async (path: string): Promise<NotebookPanel | null> => {
+      await commands.execute(LAB_COMMANDS.openDocument, { path });
+      return (
+        notebooks.find(panel => panel.context.path === path) ??
+        notebooks.currentWidget
+      );
+    };
+    const run = async (panel: NotebookPanel): Promise<void> => {
+      await panel.context.ready;
+      if (!(await savedOrGivenUp(panel, trans))) {
+        return;
+      }
+      const metadata = panel.context.model;
+      const path = serviceManager.contents.localPath(panel.context.path);
+      const stored = fromStored(readChoices(metadata));
+      const { job, cell, choices } = await askAbout(
+        client,
+        path,
+        stored,
+        trans
+      );
+      if (cell !== null) {
+        shell.activateById(panel.id);
+        showCell(panel, cell);
+      }
+      if (job) {
+        announce(app, job, path, trans);
+        void client.refreshJobs();
+        if (writeChoices(metadata, toRequest(choices))) {
+          await panel.context.save();
+        }
+      }
+    };
+
+    commands.addCommand(COMMANDS.submitNotebook, {
+      label: trans.__('Run as batch job'),
+      caption: trans.__('Run this notebook as a Slurm job'),
+      icon: hpcIcon,
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            path: {
+              type: 'string',
+              description: trans.__('The path of the notebook')
+            },
+            origin: {
+              type: 'string',
+              description: trans.__(
+                '“browser” for what is selected in the file browser'
+              )
+            }
+          }
+        }
+      },
+      isEnabled: args =>
+        Boolean(args['path'] || args['origin'] || notebooks.currentWidget),
+      isVisible: () => client.session.value?.features.batch ?? true,
+      execute: async args => {
+        const path =
+          (args['path'] as string | undefined) ??
+          (args['origin'] === 'browser' ? selected() : null);
+        const panel = path ? await open(path) : notebooks.currentWidget;
+        if (panel) {
+          await run(panel);
+        }
+      }
+    });
+    palette?.addItem({
+      command: COMMANDS.submitNotebook,
+      category: trans.__('HPC')
+    });
+  }
+};
+
+/** The server reads the file, so what is on the screen has to be in it. */
+async function savedOrGivenUp(
+  panel: NotebookPanel,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const { context } = panel;
+  if (!context.model.dirty) {
+    return true;
+  }
+  const { button } = await showDialog({
+    title: trans.__('Save the notebook?'),
+    body: trans.__('The job runs the notebook as it is saved.'),
+    buttons: [
+      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      Dialog.okButton({ label: trans.__('Save and Go On') })
+    ]
+  });
+  if (!button.accept) {
+    return false;
+  }
+  await context.save();
+  return !context.model.dirty;
+}
+
+/** Put the cursor on a cell, counted from 1. */
+function showCell(panel: NotebookPanel, cell: number): void {
+  const { content } = panel;
+  content.activeCellIndex = cell - 1;
+  content.deselectAll();
+  content.activate();
+  void content.scrollToItem(cell - 1, 'center');
+}
+
+function announce(
+  app: JupyterFrontEnd,
+  job: ISubmittedJob,
+  path: string,
+  trans: TranslationBundle
+): void {
+  const { job_id: id, messages } = job;
+  const said = trans.__('%1 is job %2 now.', path, id);
+  Notification.success([said, ...messages].join(' '), {
+    autoClose: 15_000,
+    actions: [
+      {
+        label: trans.__('Open the Job'),
+        callback: () => void app.commands.execute(COMMANDS.openJob, { id })
+      }
+    ]
+  });
+}
+
+export default plugin;

@@ -1,0 +1,247 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import type { IBatchPreview } from '../data/batchapi';
+import { formatTime } from '../ui/format';
+import { Problem } from '../ui/problem';
+import { Tabs } from '../ui/tabs';
+import type { BatchModel } from './model';
+import { otherFindings } from './resources';
+
+interface IPreviewProps {
+  model: BatchModel;
+  /** Leave the dialog for this cell, counted from 1. */
+  showCell: (cell: number) => void;
+  trans: TranslationBundle;
+}
+
+/** What the choices lead to: when it could start, the script, the job, each change. */
+export function Preview(props: IPreviewProps): JSX.Element {
+  const { model, trans } = props;
+  const { preview, problem, busy } = model;
+  const again = (
+    <button className="jp-Hpc-link" onClick={() => void model.refresh()}>
+      {trans.__('Check again')}
+    </button>
+  );
+  if (!preview) {
+    return problem ? (
+      <div className="jp-Hpc-preview">
+        <Problem problem={problem} />
+        {again}
+      </div>
+    ) : (
+      <p className="jp-Hpc-preview jp-Hpc-quiet">
+        {trans.__('Converting the notebook…')}
+      </p>
+    );
+  }
+  const others = otherFindings(model);
+  const failed = problem ? [problem, ...others] : others;
+  const changes = preview.changes.length + preview.notices.length;
+  return (
+    <div className="jp-Hpc-preview">
+      <Outlook model={model} preview={preview} trans={trans} />
+      {failed.map(each => (
+        <Problem key={each.message} problem={each} />
+      ))}
+      {failed.length > 0 && busy === null && again}
+      <Refusals {...props} preview={preview} />
+      <Tabs
+        label={trans.__('Preview')}
+        tabs={[
+          {
+            id: 'script',
+            title: trans.__('Script'),
+            content: <Code text={preview.script} trans={trans} />
+          },
+          {
+            id: 'job',
+            title: trans.__('Job'),
+            content: <Code text={preview.sbatch} trans={trans} />
+          },
+          {
+            id: 'changes',
+            title: trans.__('Changes (%1)', changes),
+            content: <Changes {...props} preview={preview} />
+          }
+        ]}
+      />
+      <Verify {...props} />
+    </div>
+  );
+}
+
+interface IOutlookProps {
+  model: BatchModel;
+  preview: IBatchPreview;
+  trans: TranslationBundle;
+}
+
+/** When it could start, and what it costs, in one line. */
+function Outlook({ model, preview, trans }: IOutlookProps): JSX.Element {
+  const { estimated_start, estimated_nodes, cost, runs } = preview;
+  const start =
+    estimated_start !== null &&
+    ((model.wait ?? 0) < 60
+      ? trans.__('Could start at once on %1 (an estimate)', estimated_nodes)
+      : trans.__(
+          'Could start %1 on %2 (an estimate)',
+          formatTime(estimated_start),
+          estimated_nodes
+        ));
+  const parts = [
+    start,
+    runs > 1 && trans.__('%1 runs', runs),
+    cost && trans.__('costs at most %1', cost)
+  ].filter(Boolean);
+  const busy =
+    model.busy === 'submit' ? trans.__('Submitting…') : trans.__('Checking…');
+  return (
+    <p className="jp-Hpc-outlook" role="status">
+      {model.busy && model.busy !== 'verify'
+        ? busy
+        : parts.join(' · ') || trans.__('Not ready to be submitted')}
+    </p>
+  );
+}
+
+interface IPartProps extends IPreviewProps {
+  preview: IBatchPreview;
+}
+
+/** Why it cannot become a script, each reason with the way to its cell. */
+function Refusals(props: IPartProps): JSX.Element | null {
+  const { model, preview, trans } = props;
+  if (preview.ok) {
+    return null;
+  }
+  return (
+    <div className="jp-Hpc-problem" role="alert">
+      <strong>
+        {trans.__(
+          'The notebook cannot become a script without changing what it does:'
+        )}
+      </strong>
+      <ul>
+        {preview.refusals.map((refusal, index) => (
+          <li key={index}>
+            <CellLink {...props} {...refusal} /> {refusal.reason} {refusal.hint}
+          </li>
+        ))}
+      </ul>
+      <button
+        className="jp-Hpc-link"
+        onClick={() => model.change({ mode: 'notebook' })}
+      >
+        {trans.__('Run it as an executed notebook instead')}
+      </button>
+    </div>
+  );
+}
+
+/** What is to be done before, what to know, and every place that reads differently. */
+function Changes(props: IPartProps): JSX.Element {
+  const { preview, trans } = props;
+  const { prepare, notices, changes } = preview;
+  if (!prepare.length && !notices.length && !changes.length) {
+    return (
+      <p className="jp-Hpc-quiet">{trans.__('Every cell stays as it is.')}</p>
+    );
+  }
+  return (
+    <div className="jp-Hpc-changes">
+      {prepare.length > 0 && (
+        <>
+          <h4>{trans.__('Run these on the login node first')}</h4>
+          <pre className="jp-Hpc-script">
+            {prepare.map(step => step.command).join('\n')}
+          </pre>
+        </>
+      )}
+      <ul>
+        {notices.map((notice, index) => (
+          <li key={`notice-${index}`}>
+            <CellLink {...props} {...notice} /> {notice.message}
+          </li>
+        ))}
+        {changes.map((change, index) => (
+          <li key={`change-${index}`}>
+            <CellLink {...props} {...change} /> {change.what}{' '}
+            <span className="jp-Hpc-quiet">{change.why}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+interface ICellLinkProps {
+  cell: number;
+  showCell: (cell: number) => void;
+  trans: TranslationBundle;
+}
+
+function CellLink({ cell, showCell, trans }: ICellLinkProps): JSX.Element {
+  return cell > 0 ? (
+    <button className="jp-Hpc-link" onClick={() => showCell(cell)}>
+      {trans.__('Cell %1', cell)}
+    </button>
+  ) : (
+    <span>{trans.__('Notebook')}</span>
+  );
+}
+
+interface ICodeProps {
+  text: string;
+  trans: TranslationBundle;
+}
+
+function Code({ text, trans }: ICodeProps): JSX.Element {
+  return text ? (
+    // The text scrolls, so the keyboard must reach it.
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
+    <pre className="jp-Hpc-script" tabIndex={0}>
+      {text}
+    </pre>
+  ) : (
+    <p className="jp-Hpc-quiet">{trans.__('There is nothing to show yet.')}</p>
+  );
+}
+
+/** The tick that lets notebook and script run side by side, and the outcome. */
+function Verify({ model, showCell, trans }: IPreviewProps): JSX.Element | null {
+  const { preview, verification, busy } = model;
+  if (!preview?.ok || preview.mode !== 'script') {
+    return null;
+  }
+  const isRunning = busy === 'verify';
+  return (
+    <div className="jp-Hpc-verify">
+      <label className="jp-Hpc-tick">
+        <input
+          type="checkbox"
+          checked={isRunning || verification !== null}
+          disabled={busy !== null}
+          onChange={() => void model.verify()}
+        />
+        {trans.__(
+          'Run notebook and script here on a small budget and compare them'
+        )}
+      </label>
+      <div role="status">
+        {isRunning && trans.__('Running both; this can take minutes…')}
+        {!isRunning && verification?.message}
+      </div>
+      {!isRunning && verification && verification.differences.length > 0 && (
+        <ul>
+          {verification.differences.map(({ cell, what }, index) => (
+            <li key={index}>
+              <CellLink {...{ cell, showCell, trans }} /> {what}
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}

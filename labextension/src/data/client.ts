@@ -1,0 +1,141 @@
+import type { ServerConnection } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+
+import type { IHpcClient } from '../tokens';
+import type {
+  IActionResult,
+  IGpuHistory,
+  IGpus,
+  IJobs,
+  IJobsUpdate,
+  IJobView,
+  ILogPiece,
+  ISession,
+  IStorageReport,
+  JobAction,
+  LogStream
+} from './api';
+import type {
+  IBatchPreview,
+  IBatchRequest,
+  IPartitions,
+  ISubmittedJob
+} from './batchapi';
+import { type IFeed, PolledFeed, StreamedFeed } from './feed';
+import { mergeJobs } from './jobs';
+import { LogFollower } from './log';
+import { requestAPI } from './request';
+import { Stream } from './stream';
+
+/** Storage and budget are cached for ten minutes on the server. */
+const STORAGE_INTERVAL = 600_000;
+
+/** Everything that the features ask of the server extension, in one place. */
+export class HpcClient implements IHpcClient, IDisposable {
+  constructor(private readonly _settings: ServerConnection.ISettings) {
+    this._stream = new Stream(_settings);
+    const newest = <T>(before: T | null, news: T): T => news;
+    this.session = new StreamedFeed<ISession>(
+      this._stream,
+      'session',
+      () => this._get('session'),
+      newest
+    );
+    this.gpus = new StreamedFeed<IGpus>(
+      this._stream,
+      'gpus',
+      () => this._get('gpus'),
+      newest
+    );
+    this.jobs = new StreamedFeed<IJobs, IJobs | IJobsUpdate>(
+      this._stream,
+      'jobs',
+      () => this._get('jobs'),
+      mergeJobs
+    );
+    this.storage = new PolledFeed<IStorageReport>(
+      'storage',
+      () => this._get('storage'),
+      STORAGE_INTERVAL
+    );
+  }
+
+  readonly session: IFeed<ISession>;
+  readonly gpus: IFeed<IGpus>;
+  readonly jobs: IFeed<IJobs>;
+  readonly storage: PolledFeed<IStorageReport>;
+
+  get isDisposed(): boolean {
+    return this._stream.isDisposed;
+  }
+
+  dispose(): void {
+    this._stream.dispose();
+    this.storage.dispose();
+  }
+
+  now(): number {
+    const local = Date.now();
+    const { value, receivedAt } = this.session;
+    return value ? value.now + (local - receivedAt) / 1000 : local / 1000;
+  }
+
+  gpuHistory(seconds: number, points: number): Promise<IGpuHistory> {
+    return this._get(`gpus/history?seconds=${seconds}&points=${points}`);
+  }
+
+  job(id: string): Promise<IJobView> {
+    return this._get(`jobs/${encodeURIComponent(id)}`);
+  }
+
+  jobGpus(id: string): Promise<IGpuHistory> {
+    return this._get(`jobs/${encodeURIComponent(id)}/gpus`);
+  }
+
+  async act(action: JobAction, targets: string[]): Promise<IActionResult> {
+    const ids = encodeURIComponent(targets.join(','));
+    return requestAPI(`jobs/${ids}/${action}`, this._settings, {
+      method: 'POST'
+    });
+  }
+
+  partitions(): Promise<IPartitions> {
+    return this._get('partitions');
+  }
+
+  convert(request: IBatchRequest): Promise<IBatchPreview> {
+    return this._post('convert', request);
+  }
+
+  submit(request: IBatchRequest): Promise<ISubmittedJob> {
+    return this._post('submit', request);
+  }
+
+  async refreshJobs(): Promise<void> {
+    await this._get('jobs?refresh=1').catch(() => undefined);
+    await this.jobs.refresh();
+  }
+
+  followLog(id: string, stream: LogStream): LogFollower {
+    const address = `jobs/${encodeURIComponent(id)}/log`;
+    return new LogFollower(
+      this._stream,
+      query => this._get<ILogPiece>(`${address}?${query}`),
+      id,
+      stream
+    );
+  }
+
+  private _get<T>(endPoint: string): Promise<T> {
+    return requestAPI<T>(endPoint, this._settings);
+  }
+
+  private _post<T>(endPoint: string, body: unknown): Promise<T> {
+    return requestAPI<T>(endPoint, this._settings, {
+      method: 'POST',
+      body: JSON.stringify(body)
+    });
+  }
+
+  private readonly _stream: Stream;
+}

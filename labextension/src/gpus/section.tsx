@@ -1,0 +1,203 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import type { IGpu, IGpuColumns, IGpuProcess, IGpus } from '../data/api';
+import type { IHpcClient } from '../tokens';
+import { Chart } from '../ui/chart';
+import { FeedView } from '../ui/feedview';
+import { formatBytes, formatPercent, formatSpan } from '../ui/format';
+import { useFeed } from '../ui/hooks';
+import { GpuTimeline } from './history';
+
+interface IGpusProps {
+  client: IHpcClient;
+  trans: TranslationBundle;
+  /** How many minutes the charts show. */
+  minutes: number;
+  openNotebook: (path: string) => void;
+}
+
+/** The GPUs of this job: load, memory, power, and who holds the memory. */
+export function GpusSection(props: IGpusProps): JSX.Element {
+  const { client, trans, minutes } = props;
+  const timeline = useTimeline(client, minutes * 60);
+  return (
+    <FeedView feed={client.gpus} trans={trans}>
+      {value => (
+        <>
+          {value.stale && (
+            <p className="jp-Hpc-quiet" role="status">
+              {trans.__(
+                'These values are %1 old; the GPU driver gives no new ones.',
+                formatSpan(value.age, trans)
+              )}
+            </p>
+          )}
+          {value.gpus.map((gpu, index) => (
+            <Gpu
+              key={gpu.id}
+              gpu={gpu}
+              columns={timeline.gpus[index]}
+              timeline={timeline}
+              value={value}
+              {...props}
+            />
+          ))}
+        </>
+      )}
+    </FeedView>
+  );
+}
+
+/** The charts' data: fetched when it is first seen or after a pause, then grown. */
+function useTimeline(client: IHpcClient, seconds: number): GpuTimeline {
+  const timeline = React.useMemo(() => new GpuTimeline(), []);
+  const loading = React.useRef(false);
+  const { value } = useFeed(client.gpus);
+  const [, render] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    if (!value || timeline.append(value, seconds) || loading.current) {
+      return;
+    }
+    loading.current = true;
+    client
+      .gpuHistory(seconds, 600)
+      .then(history => {
+        timeline.load(history);
+        timeline.append(client.gpus.value ?? value, seconds);
+      })
+      .catch(() => undefined) // The feed itself says what is wrong.
+      .finally(() => {
+        loading.current = false;
+        render();
+      });
+  }, [client, seconds, timeline, value]);
+  return timeline;
+}
+
+interface IGpuProps extends IGpusProps {
+  gpu: IGpu;
+  columns: IGpuColumns | undefined;
+  timeline: GpuTimeline;
+  value: IGpus;
+}
+
+function Gpu(props: IGpuProps): JSX.Element {
+  const { gpu, columns, timeline, value, minutes, trans } = props;
+  const title = trans.__('GPU %1', gpu.index);
+  const scale = {
+    times: timeline.times,
+    from: value.taken_at - minutes * 60,
+    to: value.taken_at,
+    trans
+  };
+  return (
+    <section className="jp-Hpc-gpu" aria-label={`${title}: ${gpu.name}`}>
+      <h4>
+        {title} <span className="jp-Hpc-quiet">{gpu.name}</span>
+        {value.simulated && (
+          <span className="jp-Hpc-badge">{trans.__('simulated')}</span>
+        )}
+        {gpu.kind === 'mig' && (
+          <span
+            className="jp-Hpc-badge"
+            title={trans.__(
+              'A part of a GPU (Multi-Instance GPU); its load cannot be measured, and power is that of the whole board.'
+            )}
+          >
+            {trans.__('MIG')}
+          </span>
+        )}
+      </h4>
+      {gpu.problem && <p className="jp-Hpc-quiet">{gpu.problem.message}</p>}
+      <div className="jp-Hpc-gpu-quantity">
+        <span>{trans.__('Load')}</span>
+        <strong>{formatPercent(gpu.load)}</strong>
+        {columns && (
+          <Chart
+            label={trans.__('%1, load over %2 minutes', title, minutes)}
+            values={columns.load}
+            maximum={100}
+            format={formatPercent}
+            {...scale}
+          />
+        )}
+      </div>
+      <div className="jp-Hpc-gpu-quantity">
+        <span>{trans.__('Memory')}</span>
+        <strong>{memoryOf(gpu, trans)}</strong>
+        {columns && (
+          <Chart
+            label={trans.__('%1, memory over %2 minutes', title, minutes)}
+            values={columns.memory_used}
+            maximum={gpu.memory_total ?? 0}
+            format={formatBytes}
+            {...scale}
+          />
+        )}
+      </div>
+      <p className="jp-Hpc-quiet">{boardOf(gpu, trans)}</p>
+      {gpu.processes.length > 0 && (
+        <ul className="jp-Hpc-gpu-processes">
+          {gpu.processes.map(process => (
+            <Process key={process.pid} process={process} {...props} />
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function Process(props: IGpusProps & { process: IGpuProcess }): JSX.Element {
+  const { process, trans, openNotebook } = props;
+  const { notebook, memory } = process;
+  return (
+    <li>
+      {notebook ? (
+        <button
+          className="jp-Hpc-link"
+          onClick={() => openNotebook(notebook.path)}
+          title={trans.__('Open %1', notebook.path)}
+        >
+          {notebook.name}
+        </button>
+      ) : (
+        <span>{trans.__('%1 (process %2)', process.name, process.pid)}</span>
+      )}
+      {memory !== null && <span>{formatBytes(memory)}</span>}
+    </li>
+  );
+}
+
+function memoryOf(gpu: IGpu, trans: TranslationBundle): string {
+  if (gpu.memory_used === null) {
+    return '–';
+  }
+  const used = formatBytes(gpu.memory_used);
+  return gpu.memory_total === null
+    ? used
+    : trans.__('%1 of %2', used, formatBytes(gpu.memory_total));
+}
+
+/** Power, temperature and clock in one line; what the board does not tell is left out. */
+function boardOf(gpu: IGpu, trans: TranslationBundle): string {
+  const known: string[] = [];
+  if (gpu.power !== null) {
+    known.push(
+      gpu.power_limit === null
+        ? trans.__('%1 W', Math.round(gpu.power))
+        : trans.__(
+            '%1 of %2 W',
+            Math.round(gpu.power),
+            Math.round(gpu.power_limit)
+          )
+    );
+  }
+  if (gpu.temperature !== null) {
+    known.push(trans.__('%1 °C', Math.round(gpu.temperature)));
+  }
+  if (gpu.clock !== null) {
+    known.push(trans.__('%1 MHz', Math.round(gpu.clock)));
+  }
+  return known.join(' · ');
+}

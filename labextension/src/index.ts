@@ -1,0 +1,32 @@
+/** The features of the extension: one plugin each, each can be disabled. */
+import batch from './batch/plugin';
+import client from './data/plugin';
+import gpus from './gpus/plugin';
+import idle from './idle/plugin';
+import jobNotices from './jobs/notices';
+import jobs from './jobs/plugin';
+import jobView from './jobview/plugin';
+import launcher from './launcher/plugin';
+import panel from './panel/plugin';
+import session from './session/plugin';
+import status from './status/plugin';
+import storage from './storage/plugin';
+import warnings from './warnings/plugin';
+
+export * from './tokens';
+
+export default [
+  client,
+  panel,
+  session,
+  gpus,
+  jobs,
+  storage,
+  status,
+  warnings,
+  idle,
+  jobNotices,
+  jobView,
+  batch,
+  launcher
+];

@@ -1,0 +1,182 @@
+import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import type { IFinishedJob, IJobBase, IQueuedJob, Phase } from '../data/api';
+import { formatBytes, formatSpan, formatTime } from '../ui/format';
+import { countStates, type Row } from './rows';
+
+/** A state by Slurm's own word; the phase decides the colour, never the meaning. */
+export function State(props: { state: string; phase: Phase }): JSX.Element {
+  return (
+    <span className={`jp-Hpc-state jp-mod-${props.phase}`}>{props.state}</span>
+  );
+}
+
+interface INameProps {
+  row: Row;
+  trans: TranslationBundle;
+  open: (id: string) => void;
+  toggle: (id: string) => void;
+}
+
+/** The name, and below it what helps to tell jobs apart. */
+export function NameCell(props: INameProps): JSX.Element {
+  const { row, trans, open, toggle } = props;
+  if (row.kind === 'group') {
+    const Icon = row.open ? caretDownIcon : caretRightIcon;
+    return (
+      <td className="jp-Hpc-job-name">
+        <button
+          className="jp-Hpc-link"
+          aria-expanded={row.open}
+          onClick={() => toggle(row.id)}
+        >
+          <Icon.react tag="span" />
+          {row.name}
+        </button>
+        <small>{trans.__('%1, %2 parts', row.id, partsOf(row.jobs))}</small>
+      </td>
+    );
+  }
+  const { job } = row;
+  const inGroup = row.kind === 'queued' && row.inGroup;
+  return (
+    <td className={`jp-Hpc-job-name${inGroup ? ' jp-mod-part' : ''}`}>
+      <button
+        className="jp-Hpc-link"
+        onClick={() => open(job.id)}
+        title={trans.__('Open job %1', job.id)}
+      >
+        {job.name || job.id}
+      </button>
+      <small>
+        {job.id} · {job.partition}
+      </small>
+    </td>
+  );
+}
+
+function partsOf(jobs: readonly IQueuedJob[]): number {
+  return countStates(jobs).reduce((sum, [, count]) => sum + count, 0);
+}
+
+interface IStateProps extends ITimeProps {
+  /** The time stands here, because there is no column for it. */
+  withTime: boolean;
+}
+
+/** The state, and below it why it waits or how it ended, or its time. */
+export function StateCell(props: IStateProps): JSX.Element {
+  const { row, withTime } = props;
+  if (row.kind === 'group') {
+    return (
+      <td>
+        {countStates(row.jobs).map(([state, count]) => (
+          <div key={state}>
+            {count} {state}
+          </div>
+        ))}
+      </td>
+    );
+  }
+  const { job } = row;
+  const [why, advice] =
+    row.kind === 'queued'
+      ? [row.job.reason_text, row.job.reason_advice]
+      : [row.job.state_text, row.job.state_advice];
+  return (
+    <td title={[why, advice].filter(Boolean).join(' ')}>
+      <State state={job.state} phase={job.phase} />
+      <small>{withTime ? <Time {...props} /> : why}</small>
+    </td>
+  );
+}
+
+interface ITimeProps {
+  row: Row;
+  now: number;
+  trans: TranslationBundle;
+}
+
+export function TimeCell(props: ITimeProps): JSX.Element {
+  return (
+    <td>
+      <Time {...props} />
+    </td>
+  );
+}
+
+/** What a person wants to know first: time left, start, or end. */
+function Time({ row, now, trans }: ITimeProps): JSX.Element | null {
+  switch (row.kind) {
+    case 'group':
+      return null;
+    case 'queued':
+      return <>{queuedTime(row.job, now, trans)}</>;
+    case 'finished':
+      return <>{finishedTime(row.job, trans)}</>;
+  }
+}
+
+function queuedTime(
+  job: IQueuedJob,
+  now: number,
+  trans: TranslationBundle
+): React.ReactNode {
+  if (job.over_time) {
+    return trans.__('over its limit');
+  }
+  if (job.ends !== null && job.phase !== 'pending') {
+    return trans.__('%1 left', formatSpan(job.ends - now, trans));
+  }
+  if (job.estimated_start !== null) {
+    return (
+      <span title={trans.__('An estimate of Slurm; it often changes.')}>
+        {trans.__('about %1', formatTime(job.estimated_start))}
+      </span>
+    );
+  }
+  return job.submitted === null
+    ? ''
+    : trans.__('since %1', formatTime(job.submitted));
+}
+
+function finishedTime(
+  job: IFinishedJob,
+  trans: TranslationBundle
+): React.ReactNode {
+  return (
+    <>
+      {job.ended !== null && formatTime(job.ended)}{' '}
+      {job.elapsed !== null &&
+        trans.__('(took %1)', formatSpan(job.elapsed, trans))}
+    </>
+  );
+}
+
+/** What the job asked for, for tables that are wide enough. */
+export function ResourcesCell(props: {
+  row: Row;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { row, trans } = props;
+  return (
+    <td>{row.kind === 'group' ? '' : resources(row.job, trans).join(' · ')}</td>
+  );
+}
+
+export function resources(job: IJobBase, trans: TranslationBundle): string[] {
+  const known = [
+    trans._n('%1 node', '%1 nodes', job.node_count),
+    trans._n('%1 CPU', '%1 CPUs', job.cpus)
+  ];
+  if (job.gpus) {
+    const count = trans._n('%1 GPU', '%1 GPUs', job.gpus);
+    known.push(job.gpu_type ? `${count} ${job.gpu_type}` : count);
+  }
+  if (job.memory_mb !== null) {
+    known.push(formatBytes(job.memory_mb * 1024 * 1024));
+  }
+  return known;
+}

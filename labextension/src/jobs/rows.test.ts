@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+
+import { aFinishedJob, aJob, someJobs } from '../testing/values';
+import { changesBetween } from './changes';
+import { countStates, countTasks, tableRows, targetOf } from './rows';
+
+const none = new Set<string>();
+
+describe('the lines of the table', () => {
+  const array = [
+    aJob('35_1', { array_id: '35', array_tasks: '1' }),
+    aJob('9'),
+    aJob('35_[2-4%1]', {
+      array_id: '35',
+      array_tasks: '2-4%1',
+      target: '35_[2-4]',
+      state: 'PENDING',
+      phase: 'pending'
+    })
+  ];
+  const jobs = someJobs(array, [aFinishedJob('3')]);
+
+  it('put the parts of an array under one line', () => {
+    const rows = tableRows(jobs, 'queue', '', none);
+    expect(rows.map(row => row.key)).toEqual(['group 35', '9']);
+    expect(targetOf(rows[0])).toBe('35');
+  });
+
+  it('show the parts when it is opened', () => {
+    const rows = tableRows(jobs, 'queue', '', new Set(['35']));
+    expect(rows.map(row => row.key)).toEqual([
+      'group 35',
+      '35_1',
+      '35_[2-4%1]',
+      '9'
+    ]);
+    expect(targetOf(rows[2])).toBe('35_[2-4]');
+  });
+
+  it('group the parts of a het job', () => {
+    const het = ['12+0', '12+1'].map(id => aJob(id, { het_id: '12' }));
+    const rows = tableRows(someJobs(het), 'queue', '', none);
+    expect(rows.map(row => row.kind)).toEqual(['group']);
+  });
+
+  it('show finished jobs by themselves', () => {
+    const rows = tableRows(jobs, 'finished', '', none);
+    expect(rows.map(row => row.key)).toEqual(['3']);
+  });
+
+  it('find every word of the filter anywhere', () => {
+    const keys = (filter: string): string[] =>
+      tableRows(jobs, 'queue', filter, none).map(row => row.key);
+    expect(keys('pending')).toEqual(['35_[2-4%1]']);
+    expect(keys('JOB  9')).toEqual(['9']);
+    expect(keys('nothing')).toEqual([]);
+  });
+
+  it('count tasks, also those that wait', () => {
+    expect(countStates(array.slice(0, 1).concat(array[2]))).toEqual([
+      ['RUNNING', 1],
+      ['PENDING', 3]
+    ]);
+    expect(countTasks('1,3,5-9:2%4')).toBe(5);
+    expect(countTasks('1-...')).toBe(1);
+    expect(countTasks(null)).toBe(1);
+  });
+});
+
+describe('what happened between two lists', () => {
+  const waiting = aJob('1', { state: 'PENDING', phase: 'pending' });
+
+  it('is a job that began', () => {
+    const changes = changesBetween(someJobs([waiting]), someJobs([aJob('1')]));
+    expect(changes).toMatchObject([{ id: '1', phase: 'running' }]);
+  });
+
+  it('is a job that ended while we looked', () => {
+    const changes = changesBetween(
+      someJobs([aJob('1')], [aFinishedJob('0')]),
+      someJobs([], [aFinishedJob('1', { state: 'FAILED' }), aFinishedJob('0')])
+    );
+    expect(changes).toMatchObject([{ id: '1', state: 'FAILED' }]);
+  });
+
+  it('is a task of an array that we saw waiting', () => {
+    const rest = aJob('7_[1-2]', { array_id: '7', phase: 'pending' });
+    const changes = changesBetween(
+      someJobs([rest]),
+      someJobs([], [aFinishedJob('7_1')])
+    );
+    expect(changes).toMatchObject([{ id: '7_1' }]);
+  });
+
+  it('is not what ended before, nor a job seen running at first', () => {
+    const before = someJobs([]);
+    const after = someJobs([aJob('4')], [aFinishedJob('2')]);
+    expect(changesBetween(before, after)).toEqual([]);
+  });
+});

@@ -1,0 +1,19 @@
+import type {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ILauncher } from '@jupyterlab/launcher';
+
+import { COMMANDS } from '../commands';
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-hpc:launcher',
+  description: 'The card of the HPC panel in the launcher.',
+  autoStart: true,
+  optional: [ILauncher],
+  activate: (app: JupyterFrontEnd, launcher: ILauncher | null): void => {
+    launcher?.add({ command: COMMANDS.showPanel, rank: 50 });
+  }
+};
+
+export default plugin;

@@ -1,0 +1,130 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import type { IMemory, ISession, ISessionJob } from '../data/api';
+import type { IHpcClient } from '../tokens';
+import { Bar } from '../ui/bar';
+import { FeedView } from '../ui/feedview';
+import { formatBytes, formatSpan, formatTime } from '../ui/format';
+import { useTick } from '../ui/hooks';
+
+interface ISessionProps {
+  client: IHpcClient;
+  trans: TranslationBundle;
+}
+
+/** The job that this server runs in: what it got, how long it lasts, its memory. */
+export function SessionSection(props: ISessionProps): JSX.Element {
+  const { client, trans } = props;
+  return (
+    <FeedView feed={client.session} trans={trans}>
+      {session => (
+        <>
+          {session.job && <TimeLeft job={session.job} {...props} />}
+          {session.memory && <Memory memory={session.memory} trans={trans} />}
+          <Facts session={session} trans={trans} />
+        </>
+      )}
+    </FeedView>
+  );
+}
+
+function TimeLeft(props: ISessionProps & { job: ISessionJob }): JSX.Element {
+  const { client, trans, job } = props;
+  useTick(1000);
+  const label = trans.__('Time left');
+  if (job.ends === null) {
+    return <Bar label={label} text={trans.__('no limit known')} share={null} />;
+  }
+  const left = Math.max(0, job.ends - client.now());
+  const total = job.started === null ? null : job.ends - job.started;
+  return (
+    <Bar
+      label={label}
+      text={formatSpan(left, trans)}
+      share={total ? 1 - left / total : null}
+      warn={left < 600}
+    />
+  );
+}
+
+interface IMemoryProps {
+  memory: IMemory;
+  trans: TranslationBundle;
+}
+
+function Memory({ memory, trans }: IMemoryProps): JSX.Element {
+  const used = formatBytes(memory.used);
+  return (
+    <div title={`${memory.scope} (${memory.source})`}>
+      <Bar
+        label={trans.__('Memory')}
+        text={
+          memory.limit === null
+            ? used
+            : trans.__('%1 of %2', used, formatBytes(memory.limit))
+        }
+        share={memory.limit ? memory.used / memory.limit : null}
+      />
+    </div>
+  );
+}
+
+interface IFactsProps {
+  session: ISession;
+  trans: TranslationBundle;
+}
+
+function Facts({ session, trans }: IFactsProps): JSX.Element {
+  const { cluster, job } = session;
+  const name = cluster.title ?? cluster.name;
+  const rows: [string, React.ReactNode][] = [
+    [trans.__('Host'), session.host],
+    [
+      trans.__('Cluster'),
+      cluster.docs ? (
+        <a href={cluster.docs} target="_blank" rel="noopener noreferrer">
+          {name ?? trans.__('documentation')}
+        </a>
+      ) : (
+        name
+      )
+    ],
+    [trans.__('User'), session.user]
+  ];
+  if (job) {
+    rows.push(
+      [trans.__('Job'), job.name ? `${job.id} (${job.name})` : job.id],
+      [trans.__('Ends'), job.ends && formatTime(job.ends)],
+      [trans.__('Nodes'), job.nodes.join(', ')],
+      [trans.__('CPUs'), job.cpus],
+      [
+        trans.__('Memory'),
+        job.memory_mb && formatBytes(job.memory_mb * 1024 * 1024)
+      ],
+      [trans.__('GPUs'), gpusOf(job)],
+      [trans.__('Partition'), job.partition],
+      [trans.__('Account'), job.account],
+      [trans.__('QOS'), job.qos]
+    );
+  }
+  return (
+    <dl className="jp-Hpc-facts">
+      {rows
+        .filter(([, value]) => value !== null && value !== '')
+        .map(([term, value]) => (
+          <React.Fragment key={term}>
+            <dt>{term}</dt>
+            <dd>{value}</dd>
+          </React.Fragment>
+        ))}
+    </dl>
+  );
+}
+
+function gpusOf(job: ISessionJob): string | null {
+  if (job.gpus === null) {
+    return null;
+  }
+  return job.gpu_type ? `${job.gpus} × ${job.gpu_type}` : String(job.gpus);
+}

@@ -1,0 +1,153 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import type { IAccount, IBudget, IPlace } from '../data/api';
+import type { IHpcClient } from '../tokens';
+import { Bar } from '../ui/bar';
+import { Age, FeedView } from '../ui/feedview';
+import { formatBytes, formatCount, formatSpan } from '../ui/format';
+import { Problem } from '../ui/problem';
+
+interface IStorageProps {
+  client: IHpcClient;
+  trans: TranslationBundle;
+}
+
+/** Space, files and budget, each with what the numbers mean. */
+export function StorageSection({ client, trans }: IStorageProps): JSX.Element {
+  return (
+    <FeedView feed={client.storage} trans={trans}>
+      {report => (
+        <>
+          {report.places.map(place => (
+            <Place key={place.path} place={place} trans={trans} />
+          ))}
+          {report.places.length === 0 && (
+            <p className="jp-Hpc-quiet">{trans.__('No storage is known.')}</p>
+          )}
+          {report.budget && <Budget budget={report.budget} trans={trans} />}
+          <Age feed={client.storage} dated={report} trans={trans} />
+        </>
+      )}
+    </FeedView>
+  );
+}
+
+interface IPlaceProps {
+  place: IPlace;
+  trans: TranslationBundle;
+}
+
+function Place({ place, trans }: IPlaceProps): JSX.Element {
+  const { used, limit, files_used, files_limit } = place;
+  const amount = (
+    value: number,
+    most: number | null,
+    format: (value: number) => string
+  ): string =>
+    most === null
+      ? format(value)
+      : trans.__('%1 of %2', format(value), format(most));
+  return (
+    <section className="jp-Hpc-place" aria-label={place.name}>
+      <h4 title={place.path}>
+        {place.name} <span className="jp-Hpc-quiet">{place.path}</span>
+      </h4>
+      {place.problem && <Problem problem={place.problem} />}
+      {used !== null && (
+        <Bar
+          label={trans.__('Space')}
+          text={amount(used, limit, formatBytes)}
+          share={limit ? used / limit : null}
+        />
+      )}
+      {files_used !== null && (
+        <Bar
+          label={trans.__('Files')}
+          text={amount(files_used, files_limit, formatCount)}
+          share={files_limit ? files_used / files_limit : null}
+        />
+      )}
+      {place.report && <pre className="jp-Hpc-report">{place.report}</pre>}
+      <p className="jp-Hpc-quiet">{notesOf(place, trans).join(' · ')}</p>
+    </section>
+  );
+}
+
+function notesOf(place: IPlace, trans: TranslationBundle): string[] {
+  const notes = [place.label];
+  if (place.purge_days !== null) {
+    notes.push(
+      trans._n(
+        'files are removed after %1 day',
+        'files are removed after %1 days',
+        place.purge_days
+      )
+    );
+  }
+  if (place.backup !== null) {
+    notes.push(place.backup ? trans.__('backed up') : trans.__('no backup'));
+  }
+  if (place.note) {
+    notes.push(place.note);
+  }
+  return notes.filter(Boolean);
+}
+
+interface IBudgetProps {
+  budget: IBudget;
+  trans: TranslationBundle;
+}
+
+function Budget({ budget, trans }: IBudgetProps): JSX.Element {
+  return (
+    <section className="jp-Hpc-place" aria-label={trans.__('Budget')}>
+      <h4>{trans.__('Budget')}</h4>
+      {budget.problem && <Problem problem={budget.problem} />}
+      {budget.accounts.map(account => (
+        <Account key={account.account} account={account} trans={trans} />
+      ))}
+      {budget.report && <pre className="jp-Hpc-report">{budget.report}</pre>}
+    </section>
+  );
+}
+
+interface IAccountProps {
+  account: IAccount;
+  trans: TranslationBundle;
+}
+
+function Account({ account, trans }: IAccountProps): JSX.Element {
+  const minutes = (value: number): string => formatSpan(60 * value, trans);
+  return (
+    <>
+      {account.limits.map(({ resource, used, limit }) => (
+        <Bar
+          key={resource}
+          label={`${account.account}: ${resource}`}
+          text={
+            limit === null
+              ? minutes(used)
+              : trans.__('%1 of %2', minutes(used), minutes(limit))
+          }
+          share={limit ? used / limit : null}
+        />
+      ))}
+      {account.limits.length === 0 && (
+        <Bar
+          label={account.account}
+          text={
+            account.fairshare === null
+              ? formatSpan(account.usage, trans)
+              : trans.__(
+                  '%1 used, fair share %2',
+                  formatSpan(account.usage, trans),
+                  account.fairshare.toFixed(3)
+                )
+          }
+          share={null}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,93 @@
+import type {
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { COMMANDS, LAB_COMMANDS } from '../commands';
+import { glance } from '../data/feed';
+import { timeLeft, WARNING_DEFAULTS, WARNINGS_ID } from '../session/deadline';
+import { Settings } from '../settings';
+import { IHpcClient } from '../tokens';
+import { formatSpan } from '../ui/format';
+import { WarningSchedule } from './schedule';
+
+/** The end of a job seldom moves; how long a new one may stay unnoticed. */
+const GLANCE_INTERVAL = 60_000;
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: WARNINGS_ID,
+  description: 'Warns before the time limit and saves at the last warning.',
+  autoStart: true,
+  requires: [IHpcClient],
+  optional: [ISettingRegistry, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    client: IHpcClient,
+    registry: ISettingRegistry | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyter_hpc');
+    const settings = new Settings(registry, WARNINGS_ID, WARNING_DEFAULTS);
+    let shown: string | null = null;
+
+    const saveAll = async (): Promise<void> => {
+      const command = [LAB_COMMANDS.saveAll, LAB_COMMANDS.save].find(id =>
+        app.commands.hasCommand(id)
+      );
+      if (command) {
+        await app.commands.execute(command);
+      }
+    };
+    const warn = (minutes: number, isLast: boolean): void => {
+      const left = formatSpan(timeLeft(client) ?? 0, trans);
+      const saves = isLast && settings.value.saveAtLast;
+      const message = saves
+        ? trans.__('This session ends in %1. All documents are saved.', left)
+        : trans.__(
+            'This session ends in %1: its job reaches the time limit.',
+            left
+          );
+      const actions = [
+        { label: trans.__('Save All'), callback: () => void saveAll() }
+      ];
+      if (app.commands.hasCommand(COMMANDS.submitNotebook)) {
+        actions.push({
+          label: trans.__('Run as Batch Job'),
+          callback: () => void app.commands.execute(COMMANDS.submitNotebook)
+        });
+      }
+      if (shown) {
+        Notification.dismiss(shown);
+      }
+      shown = Notification.emit(message, minutes <= 10 ? 'error' : 'warning', {
+        autoClose: false,
+        actions: [
+          ...actions,
+          { label: trans.__('Dismiss'), callback: () => undefined }
+        ]
+      });
+      if (saves) {
+        void saveAll();
+      }
+    };
+
+    const schedule = new WarningSchedule(() => timeLeft(client), warn);
+    const apply = (): void => {
+      schedule.minutes = settings.value.minutes;
+    };
+    settings.changed.connect(apply);
+    apply();
+    const watching = glance(client.session, GLANCE_INTERVAL);
+    client.session.changed.connect(() => {
+      schedule.check();
+      if (client.session.value && !client.session.value.job) {
+        watching.dispose(); // Outside of a job there is no limit to watch.
+      }
+    });
+  }
+};
+
+export default plugin;

@@ -1,0 +1,4 @@
+import './panel.css';
+import './jobs.css';
+import './jobview.css';
+import './batch.css';

@@ -1,0 +1,17 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    environment: 'jsdom',
+    include: ['src/**/*.test.{ts,tsx}'],
+    css: false,
+    setupFiles: ['./vitest.setup.ts'],
+    // These packages publish extension-less ES modules with .svg and .css
+    // imports, which only vite's own transform understands.
+    server: {
+      deps: {
+        inline: [/@jupyterlab\//, /@lumino\//, /@jupyter\//, /@microsoft\//]
+      }
+    }
+  }
+});
