@@ -1,0 +1,134 @@
+"""MariaDB and slurmdbd of a cluster: filled once, then copied from a cache.
+
+Filling takes seconds, because each call of sacctmgr is slow. It is done once per
+checkout, in a cluster of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from tests.cluster.config import DATABASE_PASSWORD
+from tests.cluster.host import Host
+from tests.cluster.layout import CLUSTER_NAME, USERS
+from tests.cluster.room import CHECKOUT, StartFailed
+
+#: Settings that must be the same when the files are made and when they are used.
+_INSTALL = (
+    "mariadb-install-db", "--no-defaults", "--user=mysql", "--skip-test-db",
+    "--auth-root-authentication-method=socket", "--innodb-log-file-size=8M",
+)  # fmt: skip
+
+#: The installer runs without grant tables; the first line loads them.
+_FIRST_SQL = f"""\
+FLUSH PRIVILEGES;
+CREATE DATABASE slurm_acct_db;
+CREATE USER slurm@localhost IDENTIFIED BY '{DATABASE_PASSWORD}';
+GRANT ALL ON slurm_acct_db.* TO slurm@localhost;
+"""
+
+
+def sacctmgr_commands() -> str:
+    """Accounts, QOS and users, one command of sacctmgr a line."""
+    qos = "qos=normal,short,gpu1 defaultqos=normal"
+    lines = [
+        "add qos short priority=100 maxwall=00:05:00 maxjobspu=2 maxsubmitjobspu=4",
+        "add qos gpu1 priority=50 maxtrespu=gres/gpu=1",
+        "add account research description=research organization=lab",
+        "add account tiny description=tiny organization=lab grptres=cpu=2",
+    ]
+    for accounts in dict.fromkeys(user.accounts for user in USERS if user.accounts):
+        names = ",".join(user.name for user in USERS if user.accounts == accounts)
+        lines.append(
+            f"add user {names} account={','.join(accounts)} defaultaccount={accounts[0]} {qos}"
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def cached() -> Path:
+    """The folder that holds the filled database for these versions and these commands."""
+    asked = ["dpkg-query", "--show", "mariadb-server", "slurmdbd"]
+    versions = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    recipe = [versions, *_INSTALL, _FIRST_SQL, CLUSTER_NAME, sacctmgr_commands()]
+    key = hashlib.sha256("\0".join(recipe).encode()).hexdigest()[:16]
+    return CHECKOUT / ".cache" / f"cluster-accounting-{key}"
+
+
+def copy_cached(target: Path) -> None:
+    """Put the filled database into a cluster's folder."""
+    subprocess.run(["cp", "-a", "--sparse=always", str(cached()), str(target)], check=True)
+
+
+def install(target: Path) -> None:
+    """Make an empty database."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as sql:
+        sql.write(_FIRST_SQL)
+        sql.flush()
+        done = subprocess.run(
+            [*_INSTALL, f"--datadir={target}", f"--extra-file={sql.name}"],
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    if done.returncode:
+        raise StartFailed(f"mariadb-install-db failed: {done.stdout}{done.stderr}")
+
+
+def start(login: Host, patience: float = 20) -> None:
+    """Start MariaDB, wait until it answers, and start slurmdbd."""
+    deadline = time.monotonic() + patience
+    login.start("mariadbd")
+    while not _greets(login.file("/run/mysqld/mysqld.sock")):
+        _give_up_after(deadline, login, "mariadbd")
+    login.start("slurmdbd")
+
+
+def fill(login: Host, database: Path) -> None:
+    """Fill a new database and keep its files in the cache; its daemons are stopped then.
+
+    Limits that name GPUs can only be set after slurmctld has registered them.
+    """
+    start(login)
+    login.start("slurmctld")
+    deadline = time.monotonic() + 20
+    while "gres|gpu:p4" not in login.run(["sacctmgr", "-nP", "list", "tres"]).stdout:
+        _give_up_after(deadline, login, "slurmctld")
+    # Without a controller to notify, every change takes half the time.
+    login.stop("slurmctld", signal.SIGKILL)
+    done = login.run(["sacctmgr", "-i"], input=sacctmgr_commands(), timeout=60)
+    known = login.run(["sacctmgr", "-nP", "list", "associations", "format=user,account"]).stdout
+    for user in USERS:
+        for account in user.accounts:
+            if f"{user.name}|{account}" not in known:
+                raise StartFailed(f"sacctmgr did not add {user.name}: {done.stdout}{done.stderr}")
+    for daemon in ("slurmdbd", "mariadbd"):
+        login.stop(daemon, signal.SIGTERM)
+    fresh = cached().with_name(f"{cached().name}.{os.getpid()}")
+    try:
+        subprocess.run(["cp", "-a", "--sparse=always", str(database), str(fresh)], check=True)
+        fresh.rename(cached())
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _greets(path: Path) -> bool:
+    """Whether a database server answers at this socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(5)
+        try:
+            probe.connect(str(path))
+            return len(probe.recv(16)) > 4
+        except OSError:
+            return False
+
+
+def _give_up_after(deadline: float, host: Host, daemon: str) -> None:
+    if time.monotonic() > deadline:
+        raise StartFailed(f"{daemon} did not get ready: {host.log(daemon)[-2000:]}")
+    time.sleep(0.02)

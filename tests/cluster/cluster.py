@@ -1,0 +1,160 @@
+"""A real Slurm cluster on this machine: bring it up, take it down."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+
+from jupyter_hpc.runner import COMMAND_LOG_VARIABLE
+from tests.cluster import slots
+from tests.cluster.accounting import cached, copy_cached, fill, install
+from tests.cluster.accounting import start as start_accounting
+from tests.cluster.environment import python_environment
+from tests.cluster.folders import Folders, write_folders
+from tests.cluster.handles import Handles
+from tests.cluster.layout import COMMAND_LOG, LOGIN, NODES, Slot
+from tests.cluster.packages import pam_module
+from tests.cluster.room import Room, has_cgroups
+from tests.cluster.switches import Switches
+
+
+class Cluster(Handles):
+    """One cluster; use it as a context manager or call `up` and `down`."""
+
+    def __init__(self, switches: Switches | None = None) -> None:
+        self.switches = switches or Switches()
+        #: Seconds that `up` took.
+        self.seconds_to_start = 0.0
+        self._lock: int | None = None
+        self._room: Room | None = None
+
+    def __enter__(self) -> Cluster:
+        self.up()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.down()
+
+    def up(self, *, detached: bool = False) -> None:
+        """Start everything; returns when all nodes are idle.
+
+        A detached cluster outlives this process, until something sweeps its slot.
+        """
+        python = prepare(accounting=self.switches.accounting)
+        began = time.monotonic()
+        try:
+            self._open(python, copy_cached, detached=detached)
+            if self.switches.accounting:
+                start_accounting(self.hosts[LOGIN])
+            self.hosts[LOGIN].start("slurmctld", wait=False)
+            for node in NODES:
+                self.hosts[node].start("slurmd", wait=False)
+            self.wait_until_idle()
+        except BaseException:
+            self.down()
+            raise
+        self.seconds_to_start = time.monotonic() - began
+
+    def down(self) -> None:
+        """Remove everything; calling it twice does no harm."""
+        if self._lock is None:
+            return
+        if self._room is not None:
+            self._room.close()
+            self._hand_over_commands()
+        slots.sweep(self.slot)
+        os.close(self._lock)
+        self._lock = None
+
+    def _hand_over_commands(self) -> None:
+        """Add what was run on the hosts to the record of this test run, if one is kept."""
+        record = os.environ.get(COMMAND_LOG_VARIABLE)
+        if record:
+            with open(record, "ab") as log:
+                log.write((self.folders.root / COMMAND_LOG.strip("/")).read_bytes())
+
+    def fill_accounting(self, python: Path) -> None:
+        """Start as much as is needed to fill the database in the cache."""
+        try:
+            self._open(python, install)
+            fill(self.hosts[LOGIN], self._database)
+        finally:
+            self.down()
+
+    @property
+    def _database(self) -> Path:
+        return self.folders.host(LOGIN) / "mysql"
+
+    def _open(
+        self, python: Path, bring_database: Callable[[Path], None], *, detached: bool = False
+    ) -> None:
+        """Take a slot and start its hosts, with a network, munge and SSH."""
+        self.slot, self._lock = slots.take()
+        cgroups = has_cgroups()
+        adopt_module = pam_module("pam_slurm_adopt.so") or ""
+        self.folders = write_folders(
+            self.slot, self.switches, cgroups=cgroups, adopt_module=adopt_module
+        )
+        if self.switches.accounting:
+            bring_database(self._database)
+        self._room = room = Room(self.slot)
+        room.open(
+            python_env=python,
+            cgroups=cgroups,
+            cpu=self._cpu,
+            keep=(self._lock,) if detached else (),
+        )
+        self._take_hold(room.pid, room.host_pids)
+        self.network.plug_in()
+        for name, host in self.hosts.items():
+            host.start("munged")
+            if name == LOGIN or self.switches.node_ssh != "closed":
+                host.start("sshd", wait=False)
+        state = {
+            "room": room.pid,
+            "hosts": room.host_pids,
+            "switches": asdict(self.switches),
+            "host_keys": self.folders.host_keys,
+            "zone": self.folders.zone,
+        }
+        (self.slot.folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
+        if detached:
+            (self.slot.folder / "detached").touch()
+
+
+def prepare(*, accounting: bool = True) -> Path:
+    """Build what clusters share and no cluster should wait for; returns the users' Python.
+
+    It lies in the checkout's cache: later calls find it and return at once.
+    """
+    python = python_environment()
+    database = cached()
+    if accounting and not database.exists():
+        with open(database.with_name("cluster-accounting.lock"), "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not database.exists():
+                Cluster().fill_accounting(python)
+    return python
+
+
+class Attached(Handles):
+    """The handles of a cluster that another process has brought up."""
+
+    def __init__(self, slot: Slot) -> None:
+        state = json.loads((slot.folder / "state.json").read_text(encoding="utf-8"))
+        self.slot = slot
+        lines = tuple(state["switches"].pop("slurm_lines"))
+        self.switches = Switches(**state["switches"], slurm_lines=lines)
+        self.folders = Folders(slot, state["host_keys"], state["zone"])
+        self._take_hold(state["room"], state["hosts"])

@@ -1,0 +1,76 @@
+"""The Python that the cluster's users run: JupyterLab, built once per checkout.
+
+It lies at one fixed path in the hosts, so that its scripts can name their
+interpreter, and is built on the system's Python, because users of the cluster
+cannot read an interpreter below /root.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.cluster.layout import ENV_PATH, SOURCE_PATH
+from tests.cluster.room import CHECKOUT, StartFailed
+
+_CACHE = CHECKOUT / ".cache"
+_SCRIPT = Path(__file__).with_name("build_env.sh")
+
+#: What notebooks of the tests import, besides what jupyter-hpc itself needs.
+_FOR_NOTEBOOKS = ("matplotlib>=3.8",)
+
+
+def requirements() -> list[str]:
+    """What `pip install jupyter-hpc[lab]` brings, and what notebooks import."""
+    # The parser of Python 3.11's library is the tomli package on 3.10.
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    project = toml.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [*project["dependencies"], *project["optional-dependencies"]["lab"], *_FOR_NOTEBOOKS]
+
+
+def python_environment() -> Path:
+    """The folder to bind at ENV_PATH; built (less than a minute) if it is not in the cache."""
+    asked = ["/usr/bin/python3", "-V"]
+    version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    recipe = "\0".join([version, _SCRIPT.read_text(encoding="utf-8"), *requirements()])
+    key = hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    folder = _CACHE / f"cluster-env-{key}"
+    if folder.exists():
+        os.utime(folder)
+        return folder
+    _CACHE.mkdir(exist_ok=True)
+    with open(_CACHE / "cluster-env.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            _build(folder)
+    return folder
+
+
+def _build(folder: Path) -> None:
+    fresh = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(mode=0o755)
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", str(_SCRIPT),
+         str(fresh), ENV_PATH, SOURCE_PATH, *requirements()],
+        capture_output=True, text=True, timeout=900,
+    )  # fmt: skip
+    if done.returncode:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise StartFailed(f"the users' Python was not built: {done.stdout}{done.stderr}")
+    fresh.rename(folder)
+    _forget_unused()
+
+
+def _forget_unused(days: float = 2) -> None:
+    """Remove environments of older recipes; a running cluster's was used just now."""
+    for old in _CACHE.glob("cluster-env-*"):
+        if old.is_dir() and old.stat().st_mtime < time.time() - days * 86400:
+            shutil.rmtree(old, ignore_errors=True)

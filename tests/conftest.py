@@ -1,0 +1,94 @@
+"""What the whole test run shares: cluster and browser fixtures, and the record of commands."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from jupyter_hpc.runner import COMMAND_LOG_VARIABLE
+
+
+def _existing(*names: str) -> list[str]:
+    return [name for name in names if importlib.util.find_spec(name) is not None]
+
+
+pytest_plugins = _existing("tests.cluster.fixtures", "tests.browser.fixtures")
+
+_record = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make every runner of this run, and of its child processes, record its commands.
+
+    Workers of a parallel run inherit the variable and write to the same record.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    descriptor, name = tempfile.mkstemp(prefix="jupyter-hpc-commands-")
+    os.close(descriptor)
+    config.stash[_record] = Path(name)
+    os.environ[COMMAND_LOG_VARIABLE] = name
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run if the product used a command that the conformance table does not have."""
+    if _record not in session.config.stash:
+        return
+    complaint = _complaint(session.config.stash[_record])
+    if not complaint:
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.stats.setdefault("error", []).append(
+            pytest.TestReport(
+                nodeid="tests/slurm/commands.py",
+                location=("tests/slurm/commands.py", None, "every command is in the table"),
+                keywords={},
+                outcome="failed",
+                longrepr=complaint,
+                when="teardown",
+            )
+        )
+    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    path = config.stash.get(_record, None)
+    if path is not None:
+        path.unlink(missing_ok=True)
+
+
+def _complaint(record: Path) -> str:
+    """Which recorded commands the table lacks, in words; empty if all is well."""
+    unlisted = _table()
+    if unlisted is None:
+        return ""
+    recorded = {
+        tuple(json.loads(line)["argv"])
+        for line in record.read_text(encoding="utf-8").splitlines()
+        if line
+    }
+    missing = unlisted(sorted(recorded))
+    if not missing:
+        return ""
+    lines = "\n".join(f"  {' '.join(argv)}" for argv in missing)
+    return (
+        "These commands were run, but the conformance table does not exercise them on both "
+        f"clusters (tests/slurm/commands.py):\n{lines}"
+    )
+
+
+def _table() -> Callable[[Sequence[Sequence[str]]], Sequence[Sequence[str]]] | None:
+    """`unlisted(commands)` of the conformance table, if this tree has one."""
+    if importlib.util.find_spec("tests.slurm.commands") is None:
+        return None
+    table = importlib.import_module("tests.slurm.commands")
+    unlisted: Callable[[Sequence[Sequence[str]]], Sequence[Sequence[str]]] = table.unlisted
+    return unlisted
