@@ -1,0 +1,65 @@
+"""What sdist and wheel carry, and what the wheel asks for."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import jupyter_hpc
+from tests.packaging.conftest import runtime_dependencies
+
+pytestmark = pytest.mark.timeout(300)
+
+DATA = f"jupyter_hpc-{jupyter_hpc.__version__}.data/data"
+LABEXTENSION = f"{DATA}/share/jupyter/labextensions/jupyter-hpc"
+
+
+def test_wheel_carries_bundle_and_configuration(dists: dict[str, Path]) -> None:
+    with zipfile.ZipFile(dists["wheel"]) as wheel:
+        names = wheel.namelist()
+        package = json.loads(wheel.read(f"{LABEXTENSION}/package.json"))
+        config = json.loads(
+            wheel.read(f"{DATA}/etc/jupyter/jupyter_server_config.d/jupyter_hpc.json")
+        )
+    assert f"{LABEXTENSION}/install.json" in names
+    assert f"{LABEXTENSION}/{package['jupyterlab']['_build']['load']}" in names
+    assert config["ServerApp"]["jpserver_extensions"] == {"jupyter_hpc": True}
+    assert "jupyter_hpc/py.typed" in names
+    assert "jupyter_hpc/clusters/builtin/demo.toml" in names
+    assert "jupyter_hpc/connect/shipped/launch.sh" in names
+    strangers = {name.split("/")[0] for name in names if not name.startswith("jupyter_hpc")}
+    assert strangers == set()
+    assert not [name for name in names if name.startswith("jupyter_hpc/labextension/")]
+
+
+def test_wheel_names_its_commands_and_needs_no_jupyterlab(dists: dict[str, Path]) -> None:
+    with zipfile.ZipFile(dists["wheel"]) as wheel:
+        info = f"jupyter_hpc-{jupyter_hpc.__version__}.dist-info"
+        metadata = wheel.read(f"{info}/METADATA").decode()
+        scripts = wheel.read(f"{info}/entry_points.txt").decode()
+    assert "jupyter-hpc = jupyter_hpc.cli.main:main" in scripts
+    required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
+    always = [line for line in required if "extra ==" not in line]
+    assert len(always) == len(runtime_dependencies())
+    assert not [line for line in always if "jupyterlab" in line or "torch" in line]
+    assert "License-Expression: BSD-3-Clause" in metadata
+
+
+def test_sdist_carries_sources_and_bundle_but_no_clutter(dists: dict[str, Path]) -> None:
+    with tarfile.open(dists["sdist"]) as sdist:
+        names = [name.partition("/")[2] for name in sdist.getnames()]
+    for wanted in (
+        "Makefile",
+        "labextension/src/index.ts",
+        "labextension/package-lock.json",
+        "jupyter_hpc/labextension/package.json",
+        "jupyter_hpc/labextension/static/style.js",
+        "tests/conftest.py",
+    ):
+        assert wanted in names
+    clutter = ("node_modules", ".venv", ".cache", "__pycache__", ".git", "labextension/lib")
+    assert not [name for name in names if any(part in name.split("/") for part in clutter)]
