@@ -1,0 +1,93 @@
+"""Talking to the hosts of an embedded cluster with a plain SSH client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+import asyncssh
+
+from jupyter_hpc.demo.cluster import DemoCluster
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a command ended and what it printed."""
+
+    code: int | None
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+@dataclass(frozen=True)
+class Host:
+    """One SSH connection to one host."""
+
+    connection: asyncssh.SSHClientConnection
+    cluster: DemoCluster
+
+    async def run(self, command: str, *, stdin: str = "", timeout: float = 20) -> Answer:
+        done = await self.connection.run(command, input=stdin, timeout=timeout)
+        return Answer(done.returncode, str(done.stdout), str(done.stderr))
+
+    async def good(self, command: str, *, stdin: str = "", timeout: float = 20) -> str:
+        """What the command prints; it must succeed."""
+        answer = await self.run(command, stdin=stdin, timeout=timeout)
+        assert answer.code == 0, (command, answer)
+        return answer.out.strip()
+
+    async def allocate(self, options: str = "--partition=cpu --time=5") -> int:
+        """An allocation without a shell; its job id."""
+        answer = await self.run(f"salloc --no-shell {options}")
+        assert answer.code == 0, answer
+        return int(answer.err.split("Granted job allocation ")[1].split()[0])
+
+    async def submit(self, body: str, options: str = "") -> int:
+        """A batch job of these lines; its id."""
+        script = f"#!/bin/bash\n{body}\n"
+        return int(await self.good(f"sbatch --parsable {options}", stdin=script))
+
+    async def state(self, job: int | str) -> str:
+        """The state in squeue, or in sacct once it has left the queue."""
+        out = await self.good(f"squeue --noheader --jobs={job} --states=all --format=%T")
+        return out.splitlines()[0] if out else ""
+
+    async def until_state(self, job: int | str, *states: str, timeout: float = 10) -> str:
+        async def reached() -> str:
+            state = await self.state(job)
+            return state if state in states else ""
+
+        return await until(reached, timeout)
+
+
+@contextlib.asynccontextmanager
+async def open_login(cluster: DemoCluster) -> AsyncIterator[Host]:
+    async with asyncssh.connect(cluster.login, config=str(cluster.ssh_config)) as connection:
+        yield Host(connection, cluster)
+
+
+@contextlib.asynccontextmanager
+async def open_node(login: Host, node: str) -> AsyncIterator[Host]:
+    """A node, through the login host's connection."""
+    async with asyncssh.connect(
+        node, tunnel=login.connection, config=str(login.cluster.ssh_config)
+    ) as connection:
+        yield Host(connection, login.cluster)
+
+
+async def until(check: Callable[[], Awaitable[str]], timeout: float = 10) -> str:
+    """Wait for the first answer that is not empty."""
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        found = await check()
+        if found:
+            return found
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"not within {timeout} s")

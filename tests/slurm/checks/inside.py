@@ -1,0 +1,70 @@
+"""Slurm's commands inside a batch job, as our job scripts use them."""
+
+from __future__ import annotations
+
+from jupyter_hpc.slurm import jobtext
+from jupyter_hpc.slurm.states import Phase
+from jupyter_hpc.slurm.submit import BatchOptions
+from tests.slurm.bench import Bench
+
+
+async def steps_of_a_script(bench: Bench) -> None:
+    home = await bench.home()
+    script = f"""#!/bin/bash
+{jobtext.IDENTITY}{jobtext.RENDEZVOUS}{jobtext.RANKED}
+echo "meet at $MASTER_ADDR, $WORLD_SIZE of us"
+{jobtext.on_every_node()} sh -c 'echo "once on each node"'
+{jobtext.on_every_node(beside=True)} sleep 30 &
+beside=$!
+{jobtext.step(ranked=True)} sh -c 'echo "rank $RANK, locally $LOCAL_RANK"'
+{jobtext.step()} sh -c 'exit 6'
+echo "ended with $?"
+kill $beside
+wait
+"""
+    job_id = await bench.submit(
+        script, BatchOptions(output=f"{home}/steps-%j.out"), tasks=2, nodes=1
+    )
+    await bench.gone(job_id)
+    lines = (await bench.read(f"{home}/steps-{job_id}.out")).splitlines()
+    said = sorted(line for line in lines if not line.startswith(("srun:", "slurmstepd")))
+    assert said == [
+        "ended with 6",
+        f"meet at {bench.cpu_node}, 2 of us",
+        "once on each node",
+        "rank 0, locally 0",
+        "rank 1, locally 1",
+    ]
+
+
+async def a_chain_ends_its_own_tail(bench: Bench) -> None:
+    script = f"#!/bin/bash\n{jobtext.IDENTITY}{jobtext.cancel_tail(3)}"
+    options = BatchOptions(array=jobtext.chain_array(3), output="/dev/null")
+    array_id = await bench.submit(script, options)
+    await bench.gone(array_id)
+    record = await bench.record_of(f"{array_id}_1")
+    assert record.state == "COMPLETED"
+    rest = [job for job in await bench.client.finished([array_id]) if job.id != f"{array_id}_1"]
+    assert rest and {job.state for job in rest} == {"CANCELLED"}
+
+
+async def a_job_puts_itself_back(bench: Bench) -> None:
+    home = await bench.home()
+    script = f"""#!/bin/bash
+{jobtext.IDENTITY}
+echo "run {jobtext.restarts()}"
+if [ "{jobtext.restarts()}" -eq 0 ]; then
+    {jobtext.requeue()}    sleep 60
+fi
+"""
+    options = BatchOptions(output=f"{home}/back-%j.out", open_append=True, requeue=True)
+    job_id = await bench.submit(script, options)
+    job = await bench.job_when(job_id, lambda job: job.restarts == 1)
+    assert job.phase in (Phase.PENDING, Phase.ENDING)
+    await bench.gone(job_id, patience=90)
+    lines = (await bench.read(f"{home}/back-{job_id}.out")).splitlines()
+    said = [line for line in lines if not line.startswith("slurmstepd")]
+    assert said == ["run 0", "run 1"]
+
+
+CHECKS = (steps_of_a_script, a_chain_ends_its_own_tail, a_job_puts_itself_back)

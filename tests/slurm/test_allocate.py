@@ -1,0 +1,150 @@
+"""salloc's messages, srun steps, and the job that only keeps an allocation alive."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from jupyter_hpc.slurm import allocate
+from jupyter_hpc.slurm.models import Request
+from tests.slurm.runners import recording
+
+
+def test_salloc_argv() -> None:
+    request = Request(
+        name="jupyter-hpc-mini",
+        partition="gpu",
+        account="research",
+        time="12:00:00",
+        cpus=6,
+        memory="32G",
+        gpus=1,
+        gpu_type="a100",
+        extra=("--exclusive",),
+    )
+    assert allocate.salloc_argv(request) == [
+        *("salloc", "--no-shell", "--job-name=jupyter-hpc-mini", "--partition=gpu"),
+        *("--account=research", "--time=12:00:00", "--cpus-per-task=6", "--mem=32G"),
+        *("--gpus-per-node=a100:1", "--exclusive"),
+    ]
+
+
+def test_granted_at_once() -> None:
+    progress = allocate.read_salloc(recording("salloc-granted").stderr)
+    assert progress.state == "granted"
+    assert progress.job_id and progress.job_id.isdigit()
+    assert (progress.messages, progress.error) == ((), "")
+
+
+def test_every_moment_of_waiting() -> None:
+    text = recording("salloc-waited").stderr
+    lines = text.splitlines(keepends=True)
+    seen = [allocate.read_salloc("".join(lines[:count])) for count in range(len(lines) + 1)]
+    states = [progress.state for progress in seen]
+    assert states == ["starting", "pending", "pending", "pending", "granted"]
+    assert seen[0].job_id is None
+    assert len({progress.job_id for progress in seen[1:]}) == 1
+
+
+def test_a_line_that_is_still_being_written_is_not_read() -> None:
+    assert allocate.read_salloc("salloc: Granted job allocation 12").job_id is None
+    assert allocate.read_salloc("salloc: Granted job allocation 123\n").job_id == "123"
+
+
+def test_a_site_that_explains_itself_and_boots_nodes() -> None:
+    # The order and the words of SchedMD/slurm, src/salloc/salloc.c, 17.11 to 26.05; what a
+    # site adds comes first.
+    progress = allocate.read_salloc(
+        "salloc: Nodes here are shared by default.\n"
+        "salloc: Pending job allocation 10991487\n"
+        "salloc: job 10991487 queued and waiting for resources\n"
+        "salloc: job 10991487 has been allocated resources\n"
+        "salloc: Granted job allocation 10991487\n"
+        "salloc: Waiting for resource configuration\n"
+        "salloc: Nodes gcn[135-136] are ready for job\n"
+    )
+    assert (progress.state, progress.job_id, progress.ready) == ("granted", "10991487", True)
+    assert progress.nodes == "gcn[135-136]"
+    assert progress.messages == ("Nodes here are shared by default.",)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    {
+        "salloc-refused": "Requested node configuration is not available",
+        "salloc-partition": "Invalid partition name specified",
+        "salloc-option": "unrecognized option",
+        "salloc-time": "Invalid --time specification",
+        "down-salloc": "Unable to contact slurm controller",
+    }.items(),
+)
+def test_refused(name: str, words: str) -> None:
+    progress = allocate.read_salloc(recording(name).stderr)
+    assert progress.state == "failed"
+    assert progress.job_id is None
+    assert words in progress.error
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Relinquishing job allocation 7",
+        "Job allocation 7 has been revoked.",
+        "Job 7 has exceeded its time limit and its allocation has been revoked.",
+    ],
+)
+def test_taken_away(line: str) -> None:
+    text = f"salloc: Granted job allocation 7\nsalloc: {line}\n"
+    progress = allocate.read_salloc(text)
+    assert (progress.state, progress.job_id) == ("revoked", "7")
+
+
+def test_given_up_while_waiting() -> None:
+    text = "salloc: Pending job allocation 7\nsalloc: Job aborted due to signal\n"
+    progress = allocate.read_salloc(text)
+    assert (progress.state, progress.job_id) == ("failed", "7")
+
+
+def test_a_busy_controller_is_no_failure() -> None:
+    line = "salloc: error: Slurm temporarily unable to accept job, sleeping and retrying\n"
+    assert allocate.read_salloc(line).state == "starting"
+    assert allocate.read_salloc(line + "salloc: Granted job allocation 7\n").state == "granted"
+
+
+def test_step_argv() -> None:
+    assert allocate.step_argv("12", ["python3", "-c", "x y"]) == [
+        *("srun", "--jobid=12", "--overlap", "--nodes=1", "--ntasks=1", "--mem=0"),
+        *("--cpu-bind=none", "--input=none", "python3", "-c", "x y"),
+    ]
+    piped = allocate.step_argv(
+        "12", ["cat"], unbuffered=True, no_input=False, quiet=True, node="gpu01", output="none",
+        name="relay",
+    )  # fmt: skip
+    assert {"--unbuffered", "--quiet", "--nodelist=gpu01", "--output=none"} <= set(piped)
+    assert "--input=none" not in piped
+
+
+def test_the_keep_alive_script_lives_until_it_is_told() -> None:
+    process = subprocess.Popen(["sh"], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(allocate.keep_alive_script().encode())
+    process.stdin.close()
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.terminate()
+        assert process.wait(5) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_keep_alive_script_quotes_a_command() -> None:
+    script = allocate.keep_alive_script(["printf", "%s|", "a b", "c'd", "$HOME"])
+    done = subprocess.run(["sh"], input=script, capture_output=True, text=True)
+    assert done.stdout == "a b|c'd|$HOME|"
+
+
+def test_keep_alive_leaves_no_log_and_is_not_started_twice() -> None:
+    assert allocate.KEEP_ALIVE.words() == ["--output=/dev/null", "--no-requeue"]
