@@ -1,0 +1,135 @@
+"""Forwarding, idle release, several sessions and the pending log, on the real cluster."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.connect.sessions import connected, run
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Iterator[Laptop]:
+    fresh = cluster.laptop("alice", "extras")
+    fresh.write_profile("mini", {"slurm": {"poll_seconds": 60}})
+    yield fresh
+    cluster.run("login1", ["scancel", "--user=alice"])
+    cluster.wait_until_idle()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _get(port: int, path: str = "/") -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("localhost", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def test_a_port_of_the_node_is_forwarded(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+        remote = _free_port()
+        server = cluster.popen(
+            "cpu01",
+            [
+                "python3",
+                "-m",
+                "http.server",
+                str(remote),
+                "--bind",
+                "127.0.0.1",
+                "-d",
+                "/etc/slurm",
+            ],
+            user="alice",
+        )
+        try:
+            local = _free_port()
+            done = run(laptop, "forward", "mini", str(remote), "--port", str(local))
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.strip() == f"http://localhost:{local}"
+            deadline = time.monotonic() + 10
+            status = 0
+            while status != 200 and time.monotonic() < deadline:
+                try:
+                    status, body = _get(local, "/slurm.conf")
+                except (OSError, http.client.HTTPException):
+                    time.sleep(0.2)
+            assert status == 200
+            assert b"ClusterName" in body
+        finally:
+            server.kill()
+            server.wait(10)
+        wrong = run(laptop, "forward", "mini", "login1:22")
+        assert wrong.returncode == 1
+        assert "neither a port" in wrong.stderr
+
+
+def test_an_idle_session_is_released(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini", "--idle-release", "4s") as session:
+        job = session.wait_for("ready")["job_id"]
+        ended = session.wait_for("ended", 30)
+        assert ended["cause"] == "requested"
+        assert "released" in ended["text"]
+        assert session.wait_exit() == 0
+    states = cluster.run("login1", ["squeue", "-h", "-j", job, "-o", "%T"]).stdout
+    assert "RUNNING" not in states
+
+
+def test_new_makes_a_second_session_beside_the_first(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini") as one, connected(laptop, "mini", "--new") as two:
+        first, second = one.wait_for("ready"), two.wait_for("ready", 60)
+        assert first["job_id"] != second["job_id"]
+        assert first["port"] != second["port"]
+        assert second["cluster"] == "mini-2"
+        names = [entry["cluster"] for entry in json.loads(run(laptop, "status", "--json").stdout)]
+        assert names == ["mini", "mini-2"]
+        assert run(laptop, "stop", "mini-2").returncode == 0
+        assert two.wait_exit() == 0
+        assert cluster.jobs() == [first["job_id"]]
+
+
+def test_an_adopted_pending_job_starts_without_waiting_for_a_poll(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    """With 60 s between two polls, only salloc's log can tell this soon."""
+    cluster.run(
+        "login1", ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"], user="mallory"
+    )
+    other = cluster.laptop("alice", "second")
+    other.write_profile("mini")
+    try:
+        with connected(laptop, "mini") as one, connected(other, "mini") as two:
+            job = one.wait_for("pending")["job_id"]
+            assert two.wait_for("pending")["job_id"] == job
+            cluster.run("login1", ["scancel", "--user=mallory"])
+            assert one.wait_for("ready", 30)["job_id"] == job
+            assert two.wait_for("ready", 30)["job_id"] == job
+    finally:
+        cluster.run("login1", ["scancel", "--user=mallory"])
+
+
+def test_the_direct_way_is_there_for_those_who_ask(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini", "--via", "direct") as session:
+        assert session.wait_for("ready", 60)["transport"] == "direct"
+        assert "TCP port" in session.wait_for("warning")["text"]
+        assert session.get("/api")[0] == 200
+        cluster.kill_sessions("login1")
+        session.wait_for("reconnected", 20)
+        assert session.get("/api")[0] == 200

@@ -1,0 +1,164 @@
+"""The gate's forwards, and storms of cuts."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from jupyter_hpc.errors import PortTaken, UsageError
+from tests.connect.gate_helpers import Client, World, fetch, running_world
+from tests.connect.gate_open import channel
+from tests.relay.harness import echo, unix_server
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with running_world() as opened:
+        yield opened
+
+
+# -- forwards -------------------------------------------------------------------------------
+
+
+async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A protocol in which the server speaks first."""
+    writer.write(b"220 hello\r\n")
+    await echo(reader, writer)
+
+
+async def test_forwards_carry_any_protocol(world: World) -> None:
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    target = f"tcp:127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    port = await world.gate.add_forward(0, target)
+    assert port != world.port
+    async with Client(port) as client:
+        assert await asyncio.wait_for(client.reader.readline(), 5) == b"220 hello\r\n"
+        for data in (b"HE", b"LO localhost\r\n"):
+            client.writer.write(data)
+            await client.writer.drain()
+            await asyncio.sleep(0.05)
+        assert await asyncio.wait_for(client.reader.readline(), 5) == b"HELO localhost\r\n"
+        binary = os.urandom(1 << 20)
+        client.writer.write(binary)
+        client.writer.write_eof()
+        assert await client.rest() == binary
+    async with Client(port) as client:
+        client.writer.write(b"QUIT")  # no more comes, and it is no request
+        client.writer.write_eof()
+        assert await client.rest() == b"220 hello\r\nQUIT"
+    await world.gate.remove_forward(port)
+    with pytest.raises(OSError):
+        await Client(port).__aenter__()
+    server.close()
+
+
+async def test_a_forward_to_a_unix_socket_survives_a_cut(world: World) -> None:
+    path = str(world.node.folder / "tb.sock")
+    async with unix_server(path, echo):
+        port = await world.gate.add_forward(0, f"unix:{path}")
+        async with Client(port) as client:
+            client.writer.write(b"one")
+            assert await client.reader.readexactly(3) == b"one"
+            world.cut()
+            client.writer.write(b"two")
+            await asyncio.sleep(0.2)
+            await world.plug()
+            assert await asyncio.wait_for(client.reader.readexactly(3), 5) == b"two"
+
+
+async def test_a_forwarded_web_service_refuses_foreign_names_too(world: World) -> None:
+    """TensorBoard asks for no password: a rebound name must not get through."""
+    port = await world.gate.add_forward(0, f"unix:{world.node.jupyter}")
+    assert "JupyterLab" in (await fetch(port, "/tensorboard")).text
+    answer = await fetch(port, "/tensorboard", Host=f"evil.example:{port}")
+    assert answer.status == 403 and "JupyterLab" not in answer.text
+    async with Client(port) as client:
+        for byte in f"GET / HTTP/1.1\r\nHost: evil.example:{port}\r\n\r\n".encode():
+            client.writer.write(bytes((byte,)))
+            await client.writer.drain()
+        assert (await client.answer()).status == 403
+
+
+async def test_a_forward_to_a_forbidden_target_closes(world: World) -> None:
+    port = await world.gate.add_forward(0, "tcp:192.0.2.1:80")
+    async with Client(port) as client:
+        assert await client.rest(5) == b""
+    with pytest.raises(UsageError):
+        await world.gate.add_forward(0, "192.0.2.1:80")
+    with pytest.raises(PortTaken):
+        await world.gate.add_forward(world.port, "tcp:127.0.0.1:1")
+
+
+async def test_a_forward_closes_while_nothing_is_there() -> None:
+    async with running_world(opened=False) as world:
+        port = await world.gate.add_forward(0, "tcp:127.0.0.1:1")
+        async with Client(port) as client:
+            assert await client.rest(5) == b""
+
+
+# -- storms ---------------------------------------------------------------------------------
+
+
+async def storm(world: World, seconds: float) -> int:
+    """Downloads, uploads and a chatting WebSocket, while the pipe is cut again and again."""
+    until = time.monotonic() + seconds
+    rounds = 0
+
+    async def download() -> None:
+        nonlocal rounds
+        expected = (bytes(range(256)) * 1024 * 4)[:1_000_000]
+        while time.monotonic() < until:
+            async with Client(world.port) as client:
+                client.send("/api/blob/1000000")
+                head = await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), 20)
+                if b" 503 " in head:
+                    continue
+                body = b""
+                while size := int(await asyncio.wait_for(client.reader.readline(), 20), 16):
+                    body += (await asyncio.wait_for(client.reader.readexactly(size + 2), 20))[:-2]
+                assert body == expected
+                rounds += 1
+
+    async def upload() -> None:
+        nonlocal rounds
+        while time.monotonic() < until:
+            body = os.urandom(500_000)
+            answer = await fetch(world.port, "/api/hash", "POST", body)
+            assert answer.status == 503 or answer.text == hashlib.sha256(body).hexdigest()
+            rounds += 1
+
+    async def chat() -> None:
+        socket = await channel(world)
+        number = 0
+        while time.monotonic() < until:
+            await socket.write_message(f"{number}")
+            assert await asyncio.wait_for(socket.read_message(), 20) == f"{number}"
+            number += 1
+        socket.close()
+
+    async def cutter() -> None:
+        while time.monotonic() < until:
+            await asyncio.sleep(0.12)
+            if rounds % 2:
+                world.cut()
+                await asyncio.sleep(0.03)
+            await world.plug()
+
+    await asyncio.gather(download(), download(), upload(), chat(), cutter())
+    return rounds
+
+
+async def test_a_storm_of_cuts_harms_no_request(world: World) -> None:
+    assert await storm(world, 4) > 5
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(300)
+async def test_a_long_storm_of_cuts(world: World) -> None:
+    assert await storm(world, 120) > 100
+    assert world.node.memory() < 80_000

@@ -1,0 +1,178 @@
+"""The gate's port: loopback only, taken or free, and whose its connections are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from jupyter_hpc.connect import gate_connection
+from jupyter_hpc.connect.gate import Gate, bind_local
+from jupyter_hpc.connect.gate_client import call_action
+from jupyter_hpc.connect.gate_peer import (
+    is_foreign,
+    owner_among_processes,
+    owner_in_proc,
+    peer_owner,
+)
+from jupyter_hpc.errors import ConnectError, PortTaken
+from tests.connect.gate_helpers import GATE_SECRET, Client, World, fetch
+from tests.relay.harness import RelayProcess, echo, unix_server
+
+HTML: dict[str, Any] = {"Accept": "text/html,application/xhtml+xml"}
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    """A gate that waits; the relay behind it is never started."""
+    node = RelayProcess()
+    world = World(node)
+    await world.gate.start()
+    try:
+        yield world
+    finally:
+        await world.gate.close()
+        node.close()
+
+
+async def test_it_listens_on_loopback_only_on_both_addresses(world: World) -> None:
+    sockets = [
+        s.getsockname()[:2] for server in world.gate._servers[world.port] for s in server.sockets
+    ]
+    assert ("127.0.0.1", world.port) in sockets
+    assert {address for address, _ in sockets} <= {"127.0.0.1", "::1"}
+    if socket.has_ipv6 and ("::1", world.port) in sockets:
+        reader, writer = await asyncio.open_connection("::1", world.port)
+        writer.write(f"GET /lab HTTP/1.1\r\nHost: [::1]:{world.port}\r\n\r\n".encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        writer.close()
+
+
+async def test_a_taken_port_is_said_with_its_taker(world: World) -> None:
+    with pytest.raises(PortTaken) as taken:
+        await Gate(world.port, dict, {}, "x").start()
+    assert f"process {os.getpid()}" in taken.value.message
+    assert str(world.port) in taken.value.message and "--port" in taken.value.hint
+
+
+async def test_half_a_port_is_taken_too() -> None:
+    probe = socket.socket(socket.AF_INET6)
+    try:
+        probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("there is no ::1 here")
+    with probe:
+        probe.listen()
+        port = probe.getsockname()[1]
+        with pytest.raises(PortTaken):
+            bind_local(port)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", port))  # nothing of ours is left on it
+
+
+async def test_a_closed_port_can_be_opened_again_at_once(world: World) -> None:
+    await fetch(world.port, "/lab")
+    await world.gate.close()
+    again = Gate(world.port, lambda: world.state, {}, "x")
+    await again.start()
+    assert (await fetch(again.port, "/lab")).status == 200
+    await again.close()
+
+
+async def test_whose_a_connection_is(world: World) -> None:
+    async with Client(world.port) as client:
+        await asyncio.sleep(0.05)
+        peer = client.writer.get_extra_info("sockname")
+        local = client.writer.get_extra_info("peername")
+        assert peer_owner(peer, local) == "me"
+        assert owner_among_processes(peer, local) == "me", "the way of macOS and Windows"
+        assert owner_in_proc(peer, local) == "me", "where the kernel is not asked"
+        assert not is_foreign(peer, local) and not is_foreign((peer[0], 1), local)
+        assert peer_owner((peer[0], 1), local) == "unknown"
+        assert owner_among_processes((peer[0], 1), local) == "unknown"
+
+
+async def test_the_secret_is_in_the_page_only_for_its_user(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = page_secret((await fetch(world.port, "/lab", **HTML)).text)
+    assert secret
+    monkeypatch.setattr(gate_connection, "peer_owner", lambda peer, local: "unknown")
+    for target in ("/lab", "/_jupyter-hpc/", "/_jupyter-hpc/status"):
+        answer = await fetch(world.port, target, **HTML)
+        assert answer.status == 200 and "Waiting in the queue" in answer.text
+        assert secret not in answer.text and "Cancel the job" not in answer.text
+    assert page_secret((await fetch(world.port, "/lab", **HTML)).text) == ""
+
+
+def page_secret(text: str) -> str:
+    found = re.search(r'id="settings">(.*?)</script>', text, re.S)
+    assert found is not None
+    return str(json.loads(found[1])["secret"])
+
+
+async def test_the_pages_secret_is_for_its_buttons_only(world: World) -> None:
+    """JupyterLab's scripts come from the cluster and can read the page."""
+    text = (await fetch(world.port, "/_jupyter-hpc/")).text
+    assert GATE_SECRET not in text
+    secret, port = page_secret(text), world.port
+    for action in ("stop", "start", "enter"):
+        await asyncio.to_thread(call_action, port, secret, action)
+    for action in ("slow", "refuse", "fail", "nothing"):
+        with pytest.raises(ConnectError, match="missing or wrong"):
+            await asyncio.to_thread(call_action, port, secret, action)
+    assert [name for name, _ in world.done] == ["stop", "stop"]
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not sys.platform.startswith("linux"), reason="root on Linux only"
+)
+async def test_another_user_of_this_computer_gets_nothing(world: World) -> None:
+    """Neither page nor secret, nor a word of Jupyter or of a forwarded service."""
+    script = (
+        "import os, socket, sys; os.setgid(65534); os.setuid(65534)\n"
+        "s = socket.socket(); s.settimeout(5); s.connect(('127.0.0.1', int(sys.argv[1])))\n"
+        "head = f'GET {sys.argv[2]} HTTP/1.1\\r\\nHost: localhost:{sys.argv[1]}\\r\\n'\n"
+        "s.sendall(head.encode() + b'Accept: text/html\\r\\n\\r\\n')\n"
+        "print(b''.join(iter(lambda: s.recv(65536), b'')).decode())"
+    )
+    for target in ("/lab", "/_jupyter-hpc/", "/_jupyter-hpc/status"):
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", script, str(world.port), target],
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
+        assert "403 Forbidden" in done.stdout, done.stdout + done.stderr
+        assert GATE_SECRET not in done.stdout and "ulysses" not in done.stdout
+    await world.node.start()
+    await world.open()
+    async with unix_server(f"{world.node.folder}/service", echo):
+        forward = await world.gate.add_forward(0, f"unix:{world.node.folder}/service")
+        for port, shown in ((world.port, "403 Forbidden"), (forward, "")):
+            done = await asyncio.to_thread(
+                subprocess.run,
+                [sys.executable, "-c", script, str(port), "/lab"],
+                capture_output=True,
+                text=True,
+                timeout=20,
+            )
+            assert shown in done.stdout and "JupyterLab" not in done.stdout
+            assert "GET /lab" not in done.stdout, "the service has echoed"
+        assert b"GET /lab" in await _echoed(forward)
+
+
+async def _echoed(port: int) -> bytes:
+    async with Client(port) as client:
+        client.send("/lab")
+        client.writer.write_eof()
+        return await client.rest()

@@ -1,0 +1,137 @@
+"""The user's own ControlMaster, on the real cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from jupyter_hpc.clusters import Login
+from jupyter_hpc.connect import multiplex
+from jupyter_hpc.connect.pipes import Attach, Connections, open_pipe
+from jupyter_hpc.connect.prompts import NoPrompter
+from jupyter_hpc.connect.ssh import KeyRing, open_login
+from jupyter_hpc.connect.ssh_settings import Target
+from jupyter_hpc.errors import CommandMissing, CommandTimeout, ConnectError
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.connect.pipe_helpers import ECHO_RELAY, echoes
+from tests.connect.ssh_helpers import until
+
+
+@pytest.fixture
+def laptop(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Laptop]:
+    """A laptop that keeps master connections, as sites with a second factor advise."""
+    laptop = cluster.laptop("chad", "master")
+    monkeypatch.setenv("HOME", str(laptop.home))
+    with tempfile.TemporaryDirectory(prefix="jhpc-", dir="/tmp") as folder:
+        laptop.ssh_config.write_text(
+            f"ControlPath {folder}/%C\n" + laptop.ssh_config.read_text(), encoding="utf-8"
+        )
+        yield laptop
+        control(laptop, "exit")
+
+
+def start_master(cluster: Cluster, laptop: Laptop) -> int:
+    """Log in as the user would; returns how many logins sshd has counted then."""
+    before = cluster.authentications("login1")
+    command = laptop.ssh_command("login1", options=["ControlMaster=yes", "ControlPersist=60"])
+    subprocess.run([*command[:-1], "-f", "-N", command[-1]], check=True, env=laptop.environment)
+    while cluster.authentications("login1") == before:
+        time.sleep(0.02)
+    return cluster.authentications("login1")
+
+
+def control(laptop: Laptop, word: str) -> None:
+    command = laptop.ssh_command("login1")
+    subprocess.run(
+        [*command[:-1], "-O", word, command[-1]], capture_output=True, env=laptop.environment
+    )
+
+
+def login_of(laptop: Laptop) -> Login:
+    return Login(host=("login1",), ssh_config=str(laptop.ssh_config))
+
+
+async def test_everything_runs_over_the_master_without_a_login(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    before = start_master(cluster, laptop)
+    connection = await open_login(login_of(laptop), NoPrompter())
+    try:
+        assert (connection.way, connection.user, connection.host) == (
+            "control-master", "chad", "login1",
+        )  # fmt: skip
+        assert connection.needs_person, "a new login is the user's to make"
+        script = 'printf "%s|" "$@"; cat; exit 3'
+        done = await connection.runner.run(["sh", "-c", script, "sh", "a b", "!$"], stdin=b"in")
+        assert (done.stdout, done.stderr, done.returncode) == ("a b|!$|in", "", 3)
+        with pytest.raises(CommandMissing):
+            await connection.runner.run(["no-such-tool"])
+        await asyncio.gather(*(connection.runner.run(["true"]) for _ in range(15)))
+        with pytest.raises(CommandTimeout):
+            await connection.runner.run(["sleep", "4714"], timeout=2)
+        sleeping = ["pgrep", "-f", "^sleep 4714"]
+        await until(lambda: cluster.run("login1", sleeping).returncode == 1)
+        connections = Connections(connection, NoPrompter())
+        for rung in ("ssh", "login-ssh"):
+            pipe = await open_pipe(rung, connections, Attach("gpu01", ECHO_RELAY))
+            assert await echoes(pipe, 3_000_000)
+    finally:
+        connection.close()
+    await asyncio.sleep(0.3)
+    assert cluster.authentications("login1") == before
+
+
+async def test_the_masters_end_is_noticed_and_nothing_logs_in_again(
+    cluster: Cluster, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multiplex, "_WATCH", 0.2)
+    before = start_master(cluster, laptop)
+    connection = await open_login(login_of(laptop), NoPrompter())
+    control(laptop, "exit")
+    with pytest.raises(ConnectError):
+        await connection.runner.run(["true"])
+    await asyncio.wait_for(connection.wait_closed(), 5)
+    assert connection.closed
+    assert cluster.authentications("login1") == before
+
+
+async def test_without_a_master_a_connection_is_made(cluster: Cluster, laptop: Laptop) -> None:
+    connection = await open_login(login_of(laptop), NoPrompter())
+    assert connection.way == "ssh"
+    connection.close()
+
+
+async def test_a_dead_master_is_not_used(
+    cluster: Cluster, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers the check, but its own connection leads nowhere any more."""
+    monkeypatch.setattr(multiplex, "_PROBE_TIMEOUT", 1.0)
+    start_master(cluster, laptop)
+    cluster.black_hole()
+    try:
+        target = Target("login1", None, None, str(laptop.ssh_config))
+        found = await multiplex.find([target], KeyRing())
+    finally:
+        cluster.fill_hole()
+    assert found is None
+
+
+async def test_closing_leaves_the_master_to_the_user(cluster: Cluster, laptop: Laptop) -> None:
+    start_master(cluster, laptop)
+    connection = await open_login(login_of(laptop), NoPrompter())
+    connections = Connections(connection, NoPrompter())
+    pipe = await open_pipe("login-ssh", connections, Attach("gpu01", ECHO_RELAY))
+    connections.close()
+    await asyncio.sleep(0.3)
+    assert pipe.queued() == 0
+    command = laptop.ssh_command("login1")
+    checked = subprocess.run(
+        [*command[:-1], "-O", "check", command[-1]], capture_output=True, env=laptop.environment
+    )
+    assert checked.returncode == 0

@@ -1,0 +1,61 @@
+"""The constant scripts that run on clusters: clean for shellcheck, and right on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_hpc.connect import remote, scripts
+from jupyter_hpc.runner import LocalRunner
+from tests.tools import shellcheck
+
+#: Scripts by name; pieces that others are built from are checked with those.
+WHOLE = {
+    name: text
+    for name, text in vars(scripts).items()
+    if name.isupper()
+    and isinstance(text, str)
+    and name not in ("DETACH", "WATCH", "AWAIT", "EXITED")
+}
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_every_script_is_clean_posix_shell(name: str) -> None:
+    # SC2034: a variable that only one of the scripts built on a piece uses.
+    shellcheck(f"#!/bin/sh\n# shellcheck disable=SC2034\n{WHOLE[name]}")
+
+
+async def test_a_file_is_read_from_an_offset(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_text("one\ntwo\n")
+    assert await remote.read_from(LocalRunner(), str(file), 4) == ("two\n", 8)
+    assert await remote.read_from(LocalRunner(), str(file), -1) == ("one\ntwo\n", 8)
+    assert await remote.read_from(LocalRunner(), str(file), 99) == ("one\ntwo\n", 8)
+    assert await remote.read_from(LocalRunner(), str(tmp_path / "none"), 0) == ("", 0)
+
+
+async def test_one_connect_at_a_time_starts_the_server(tmp_path: Path) -> None:
+    folder = tmp_path / "jobs" / "7"
+    runner = LocalRunner()
+    placed = await remote.place_files(runner, str(folder), {"secret": b"a\nb", "empty": b""})
+    assert placed == str(folder)
+    assert (folder / "secret").read_bytes() == b"a\nb"
+    assert (folder / "empty").read_bytes() == b""
+    assert (folder / "secret").stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert await remote.place_files(runner, str(folder), {"secret": b"other"}) == ""
+    assert (folder / "secret").read_bytes() == b"a\nb"
+    (folder / "lock" / "at").write_text("1000")
+    assert await remote.place_files(runner, str(folder), {"secret": b"new"}) == str(folder)
+    assert (folder / "secret").read_bytes() == b"new"
+
+
+async def test_a_watched_file_is_shown_as_soon_as_it_grows(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    text = await remote.start_and_watch(
+        LocalRunner(), str(file), ["sh", "-c", "sleep 0.3; echo said; exit 4"], 5.0
+    )
+    assert text.startswith("said\n")
+    whole = await remote.watch_file(LocalRunner(), str(file), len("said\n"), 5.0)
+    assert whole == f"said\n{remote.EXITED}4\n"

@@ -1,0 +1,141 @@
+"""connect at a terminal, on the real cluster: prompts, Ctrl-C, the background."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.connect.sessions import command, connected, environment, run
+from tests.connect.terminal import Terminal
+
+ClusterFactory = Callable[..., Cluster]
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Iterator[Laptop]:
+    fresh = cluster.laptop("alice", "terminal")
+    fresh.write_profile("mini", {"slurm": {"poll_seconds": 3}})
+    yield fresh
+    run(fresh, "stop", "mini")
+    cluster.run("login1", ["scancel", "--user=alice"])
+    cluster.wait_until_idle()
+
+
+def _at(laptop: Laptop, *words: str) -> Terminal:
+    return Terminal(command(*words), environment(laptop))
+
+
+def test_leaving_keeps_the_job_and_ends_the_manager(cluster: Cluster, laptop: Laptop) -> None:
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect(r"JupyterLab on cpu01 \(job \d+, over ssh\): http://localhost:\d+/lab")
+        terminal.control_c()
+        terminal.expect("Your choice")
+        terminal.type("l\n")
+        terminal.expect(r"Job \d+ stays")
+        assert terminal.wait() == 0
+    assert run(laptop, "status", "--json").stdout.strip() == "[]"
+    assert len(cluster.jobs()) == 1
+
+
+def test_the_background_and_coming_back(cluster: Cluster, laptop: Laptop) -> None:
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect(r"over ssh\): http")
+        terminal.control_c()
+        terminal.expect("Your choice")
+        terminal.type("b\n")
+        terminal.expect("jupyter-hpc status")
+        assert terminal.wait() == 0
+    (entry,) = json.loads(run(laptop, "status", "--json").stdout)
+    assert entry["state"] == "ready"
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect("is connected already")
+        assert terminal.wait() == 0
+    assert run(laptop, "stop", "mini").returncode == 0
+    assert "RUNNING" not in cluster.run("login1", ["squeue", "-h", "-o", "%T"]).stdout
+
+
+def test_cancelling_while_the_job_waits(cluster: Cluster, laptop: Laptop) -> None:
+    cluster.run(
+        "login1", ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"], user="mallory"
+    )
+    try:
+        with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+            terminal.expect(r"Job \d+ waits: ")
+            terminal.control_c()
+            terminal.expect("Your choice")
+            terminal.type("c\n")
+            terminal.expect("was cancelled, as asked")
+            assert terminal.wait() == 0
+        names = cluster.run("login1", ["squeue", "-h", "-o", "%u"]).stdout.split()
+        assert names == ["mallory"]
+    finally:
+        cluster.run("login1", ["scancel", "--user=mallory"])
+
+
+def test_a_closed_terminal_leaves_no_manager(cluster: Cluster, laptop: Laptop) -> None:
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect(r"over ssh\): http")
+        (entry,) = json.loads(run(laptop, "status", "--json").stdout)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and run(laptop, "status", "--json").stdout != "[]\n":
+        time.sleep(0.2)
+    assert run(laptop, "status", "--json").stdout == "[]\n"
+    assert cluster.jobs() == [entry["job_id"]]
+
+
+def test_an_unknown_host_key_is_asked_about_once(cluster: Cluster) -> None:
+    laptop = cluster.laptop("alice", "newcomer", knows=())
+    laptop.write_profile("mini")
+    laptop.ssh_config.write_text(
+        laptop.ssh_config.read_text().replace("StrictHostKeyChecking yes", "")
+    )
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect("authenticity of host")
+        terminal.expect("yes/no")
+        terminal.type("yes\n")
+        terminal.expect(r"over \S+\): http")
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+    cluster.run("login1", ["scancel", "--user=alice"])
+
+
+def test_password_and_code(cluster_with: ClusterFactory) -> None:
+    cluster = cluster_with(accounting=False, mfa=True)
+    laptop = cluster.laptop("alice", "mfa")
+    laptop.write_profile("mini")
+    before = cluster.authentications("login1", "alice")
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect("[Pp]assword")
+        terminal.type(f"{cluster.password}\n")
+        terminal.expect("[Cc]ode")
+        terminal.type(f"{cluster.code()}\n")
+        terminal.expect(r"over \S+\): http")
+        assert cluster.authentications("login1", "alice") == before + 1
+        terminal.control_c()
+        terminal.expect("Your choice")
+        terminal.type("c\n")
+        assert terminal.wait() == 0
+
+
+def test_a_wrong_code_is_one_attempt(cluster_with: ClusterFactory) -> None:
+    cluster = cluster_with(accounting=False, mfa=True)
+    laptop = cluster.laptop("alice", "mfa")
+    laptop.write_profile("mini")
+    before = cluster.failed_authentications("login1", "alice")
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect("[Pp]assword")
+        terminal.type(f"{cluster.password}\n")
+        terminal.expect("[Cc]ode")
+        terminal.type("000000\n")
+        terminal.expect("Error: ")
+        assert terminal.wait() == 1
+    assert cluster.failed_authentications("login1", "alice") == before + 1
+    assert cluster.jobs() == []
+    silent = run(laptop, "connect", "mini")
+    assert silent.returncode == 1
+    assert "terminal" in silent.stderr

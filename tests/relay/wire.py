@@ -1,0 +1,124 @@
+"""A mux at each end of a wire that can be cut."""
+
+from __future__ import annotations
+
+from jupyter_hpc.relay.mux import Limits, Mux, Stream
+
+SMALL = Limits(
+    first_window=64,
+    most_window=512,
+    growth=1024,
+    unacked=4096,
+    backlog=2048,
+    pipe_queue=256,
+    ack_every=128,
+    streams=8,
+)
+
+
+class End:
+    """An endpoint that keeps everything, and consumes only when it is told to."""
+
+    def __init__(self) -> None:
+        self.stream: Stream | None = None
+        self.data = bytearray()
+        self.unconsumed = 0
+        self.eof = False
+        self.reset: int | None = None
+        self.paused = False
+
+    def on_data(self, data: bytes) -> None:
+        assert data
+        assert not self.eof, "data after the end"
+        self.data += data
+        self.unconsumed += len(data)
+
+    def consume(self) -> None:
+        count, self.unconsumed = self.unconsumed, 0
+        assert self.stream is not None
+        self.stream.consumed(count)
+
+    def on_eof(self) -> None:
+        assert not self.eof, "two ends"
+        self.eof = True
+
+    def on_reset(self, code: int) -> None:
+        assert self.reset is None, "two resets"
+        self.reset = code
+
+    def on_pause(self) -> None:
+        assert not self.paused
+        self.paused = True
+
+    def on_resume(self) -> None:
+        assert self.paused
+        self.paused = False
+
+
+class Wire:
+    """One direction of a pipe: bytes that were written and have not arrived."""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.bytes += data
+
+    def queued(self) -> int:
+        return len(self.bytes)
+
+
+class World:
+    """A gate, a relay, and the pipe of the moment between them."""
+
+    def __init__(self, limits: Limits = SMALL) -> None:
+        self.relay_ends: dict[int, End] = {}
+        self.gate = Mux(limits=limits)
+        self.relay = Mux(accept=self._accept, limits=limits)
+        self.gate_ends: dict[int, End] = {}
+        self.most_kept = 0
+        self.reconnect()
+
+    def _accept(self, stream: Stream) -> End:
+        end = End()
+        end.stream = stream
+        self.relay_ends[stream.number] = end
+        return end
+
+    def open(self, target: bytes = b"") -> End:
+        end = End()
+        end.stream = self.gate.open(target, end)
+        self.gate_ends[end.stream.number] = end
+        return end
+
+    def reconnect(self) -> None:
+        """The old pipe with all that was on its way is gone; a new one resumes."""
+        self.up, self.down = Wire(), Wire()
+        gate_has, relay_has = self.gate.received, self.relay.received
+        self.relay.attach(self.down, gate_has)
+        self.gate.attach(self.up, relay_has)
+
+    def move(self, up: int = 1 << 30, down: int = 1 << 30) -> int:
+        """Bring at most so many bytes to the other ends."""
+        data, self.up.bytes = bytes(self.up.bytes[:up]), self.up.bytes[up:]
+        back, self.down.bytes = bytes(self.down.bytes[:down]), self.down.bytes[down:]
+        self.relay.receive(data)
+        self.gate.receive(back)
+        self.gate.pump()
+        self.relay.pump()
+        self.most_kept = max(self.most_kept, self.gate.kept_cost, self.relay.kept_cost)
+        return len(data) + len(back)
+
+    def settle(self) -> None:
+        """Until nothing moves: everybody consumes, both sides acknowledge."""
+        for _ in range(10_000):
+            moved = self.move()
+            for end in [*self.gate_ends.values(), *self.relay_ends.values()]:
+                if end.unconsumed:
+                    end.consume()
+                    moved += 1
+            if not moved:
+                self.gate.ping(1)
+                if not self.up.bytes or (not self.gate.kept_cost and not self.relay.kept_cost):
+                    return
+        raise AssertionError("it never settles")
