@@ -1,0 +1,181 @@
+"""Jobs of every kind, for the golden files and for runs outside of Slurm."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jupyter_hpc.batch.body import script_text
+from jupyter_hpc.batch.job import DEFAULT_REQUEST, BatchJob, Environment, Input, Staging
+from jupyter_hpc.batch.report import Conversion
+from jupyter_hpc.batch.snapshot import run_files
+
+_BASE = BatchJob(
+    "my train.ipynb",
+    "/home/alice/pro ject/hpc-batch/my train/runs/1",
+    "/home/alice/pro ject",
+    request=replace(DEFAULT_REQUEST, name="my_train", partition="gpu", account="ml"),
+)
+_INPUTS = (Input("/data/set.tar", "data", "tar"), Input("/data/one.csv", "one.csv"))
+
+GOLDEN: dict[str, BatchJob] = {
+    "single": _BASE,
+    "cpu-only": replace(_BASE, request=replace(_BASE.request, gpus=None)),
+    "modules-and-conda": replace(
+        _BASE,
+        check_gpu=True,
+        environment=Environment(modules=("2023", "CUDA/12.1"), conda="torch env"),
+    ),
+    "staged": replace(
+        _BASE,
+        staging=Staging(_INPUTS),
+        environment=Environment(setup=("export SITE=1",), venv="/home/alice/ve nv"),
+    ),
+    "chain": replace(_BASE, chain=4, staging=Staging(_INPUTS, interval=60)),
+    "sweep": replace(_BASE, sweep=tuple({"lr": n} for n in range(12)), at_once=3),
+    "two-nodes": replace(
+        _BASE,
+        request=replace(_BASE.request, nodes=2, tasks=4, gpus=2),
+        staging=Staging(_INPUTS),
+        environment=Environment(build_from="/home/alice/requirements.txt", wheels="/wheels"),
+        check_gpu=True,
+    ),
+    "notebook-requeued": replace(_BASE, mode="notebook", requeue=True, parameters={"lr": 0.1}),
+    "container": replace(_BASE, environment=Environment(container="/images/torch 2.sif")),
+    "inline": replace(_BASE, parameters={"name": "it's"}, parameters_inline=True),
+}
+
+_SRUN = """#!/bin/bash
+while [[ "${1:-}" == --* ]]; do shift; done
+exec "$@"
+"""
+_RECORDER = """#!/bin/bash
+echo "$(basename "$0") $*" >> "$CALLS"
+"""
+
+
+class LocalJob:
+    """A batch script run by plain bash, with the few words of Slurm that it uses."""
+
+    def __init__(
+        self,
+        tmp_path: Path,
+        conversion: Conversion,
+        *,
+        places: tuple[str, ...] | None = None,
+        interval: int = 1,
+        **values: Any,
+    ) -> None:
+        self.root = tmp_path
+        self.work = tmp_path / "work dir"
+        self.run = tmp_path / "run"
+        self.scratch = tmp_path / "scratch"
+        self.calls = tmp_path / "calls"
+        for folder in (self.work, self.scratch, tmp_path / "bin", self.run / "logs"):
+            folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (("srun", _SRUN), ("scancel", _RECORDER), ("scontrol", _RECORDER)):
+            file = tmp_path / "bin" / name
+            file.write_text(text, encoding="utf-8")
+            file.chmod(file.stat().st_mode | stat.S_IXUSR)
+        staging = values.pop("staging", Staging())
+        if staging is not None:
+            staging = replace(staging, places=places or (str(self.scratch),), interval=interval)
+        request = replace(DEFAULT_REQUEST, gpus=values.pop("gpus", None))
+        self.job = BatchJob(
+            conversion.notebook,
+            str(self.run),
+            str(self.work),
+            request=request,
+            staging=staging,
+            **values,
+        )
+        for name, data in run_files(b"{}", conversion, self.job, {}).items():
+            path = self.run / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, job_id: int = 7, **environment: str) -> None:
+        script = self.run / "job.sbatch"
+        script.write_text(script_text(self.job), encoding="utf-8")
+        log = (self.run / "logs" / f"{job_id}.out").open("ab")
+        self.process = subprocess.Popen(
+            ["bash", str(script)],
+            cwd=self.work,
+            env={
+                "PATH": f"{self.root}/bin:{Path(sys.executable).parent}:/usr/bin:/bin",
+                "HOME": str(self.root),
+                "CALLS": str(self.calls),
+                "SLURM_JOB_ID": str(job_id),
+                **environment,
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        log.close()
+
+    def wait_for(self, words: str, count: int = 1, timeout: float = 30) -> None:
+        """Wait until the logs of all starts hold `words` so many times."""
+        deadline = time.monotonic() + timeout
+        while self.log().count(words) < count:
+            assert time.monotonic() < deadline, f"no {words!r} in the log:\n{self.log()}"
+            time.sleep(0.02)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """What Slurm does to a job that must end: every process gets the signal."""
+        assert self.process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def wait(self, timeout: float = 60) -> int:
+        assert self.process is not None
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.signal_all(signal.SIGKILL)
+            raise AssertionError(f"the job did not end:\n{self.log()}") from None
+
+    def end(self, kill_wait: float = 10) -> int:
+        """TERM, and KILL some time later, as at a time limit."""
+        self.signal_all(signal.SIGTERM)
+        assert self.process is not None
+        deadline = time.monotonic() + kill_wait
+        while self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.signal_all(signal.SIGKILL)
+        return self.process.wait(10)
+
+    def run_to_end(self, **environment: str) -> int:
+        self.start(7, **environment)
+        return self.wait()
+
+    def log(self) -> str:
+        logs = sorted((self.run / "logs").glob("*.out"))
+        return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in logs)
+
+    def files(self, task: str = "") -> dict[str, bytes]:
+        """What came back from scratch."""
+        folder = self.run / "output" / task / "files"
+        return {
+            str(file.relative_to(folder)): file.read_bytes()
+            for file in sorted(folder.rglob("*"))
+            if file.is_file()
+        }
+
+    def state(self, task: str = "") -> dict[str, Any]:
+        content = (self.run / "output" / task / "state.json").read_text(encoding="utf-8")
+        return dict(json.loads(content))
+
+    def called(self) -> list[str]:
+        return self.calls.read_text(encoding="utf-8").splitlines() if self.calls.exists() else []

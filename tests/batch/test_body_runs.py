@@ -1,0 +1,276 @@
+"""Batch scripts at work, ended in every way: no result is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from jupyter_hpc.batch.job import Input, Staging
+from jupyter_hpc.batch.report import Conversion
+from tests.batch.jobs import LocalJob
+from tests.batch.notebooks import converted
+
+#: Writes a file every 50 ms and a checkpoint that replaces itself; goes on where it ended.
+TRAINING = [
+    "import json, os, time, sys\nSTEPS = 40\nFAIL_AT = -1",
+    """
+start = json.load(open('checkpoint.json'))['step'] if os.path.exists('checkpoint.json') else 0
+print('from', start, flush=True)
+for step in range(start, STEPS):
+    os.makedirs('parts', exist_ok=True)
+    with open(f'parts/{step:03d}.txt', 'w') as file:
+        file.write(f'{step}\\n' * 2000)
+    with open('checkpoint.draft', 'w') as file:
+        json.dump({'step': step + 1}, file)
+    os.replace('checkpoint.draft', 'checkpoint.json')
+    if step == FAIL_AT:
+        sys.exit(1)
+    time.sleep(0.05)
+""",
+    "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('finished')",
+]
+COMPLETE = {f"parts/{n:03d}.txt": f"{n}\n".encode() * 2000 for n in range(40)}
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Conversion:
+    return converted(tmp_path / "source", TRAINING)
+
+
+def test_a_run_without_staging_works_in_the_notebooks_folder(
+    tmp_path: Path, training: Conversion
+) -> None:
+    job = LocalJob(tmp_path, training, staging=None, parameters={"STEPS": 3})
+    assert job.run_to_end() == 0, job.log()
+    assert sorted(file.name for file in (job.work / "parts").iterdir()) == [
+        *("000.txt", "001.txt", "002.txt"),
+    ]
+    output = job.run / "output"
+    assert (output / "figures" / "cell03_1.png").exists() and (output / "DONE").exists()
+    assert job.state()["code"] == 0 and "finished" in job.log()
+
+
+def test_new_and_changed_files_come_back_and_scratch_is_clean(
+    tmp_path: Path, training: Conversion
+) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("input", encoding="utf-8")
+    folder = tmp_path / "folder"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "a.csv").write_text("1,2", encoding="utf-8")
+    archive = tmp_path / "folder.tar"
+    subprocess.run(["tar", "-cf", str(archive), "-C", str(folder), "."], check=True)
+    cells = [
+        "print(open('in.txt').read(), open('data/deep/a.csv').read())",
+        "open('new.txt', 'w').write('new')\nopen('data/deep/a.csv', 'a').write('3')\n"
+        "import os\nos.symlink('/etc/passwd', 'link')",
+    ]
+    inputs = (Input(str(source), "in.txt"), Input(str(archive), "data", "tar"))
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells), staging=Staging(inputs))
+    assert job.run_to_end() == 0, job.log()
+    assert job.files() == {"new.txt": b"new", "data/deep/a.csv": b"1,23"}
+    assert list(job.scratch.iterdir()) == [] and list(job.work.iterdir()) == []
+    assert "input 1,2" in job.log()
+
+
+def test_only_the_named_outputs_come_back(tmp_path: Path, training: Conversion) -> None:
+    staging = Staging(outputs=("checkpoint.json", "parts/00*"))
+    job = LocalJob(tmp_path, training, staging=staging, parameters={"STEPS": 12})
+    assert job.run_to_end() == 0, job.log()
+    assert set(job.files()) == {"checkpoint.json", *(f"parts/00{n}.txt" for n in range(10))}
+
+
+def test_a_failing_program_keeps_its_results_and_its_code(
+    tmp_path: Path, training: Conversion
+) -> None:
+    job = LocalJob(tmp_path, training, parameters={"FAIL_AT": 5})
+    assert job.run_to_end() == 1
+    assert len([name for name in job.files() if name.startswith("parts")]) == 6
+    assert job.state()["code"] == 1 and not (job.run / "output" / "DONE").exists()
+    assert list(job.scratch.iterdir()) == []
+
+
+def closed_files(job: LocalJob, before: float) -> dict[str, bytes]:
+    """Files on scratch that were finished before a moment, as they were."""
+    found = {}
+    for file in job.scratch.rglob("parts/*.txt"):
+        if file.stat().st_mtime < before:
+            found[f"parts/{file.name}"] = file.read_bytes()
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_ends_it_at_whatever_moment_results_are_back(
+    seed: int, tmp_path: Path, training: Conversion
+) -> None:
+    chance = random.Random(seed)
+    job = LocalJob(tmp_path, training, parameters={"STEPS": 400})
+    job.start()
+    job.wait_for("from 0")
+    time.sleep(chance.uniform(0.0, 3.0))
+    sudden = seed == 3  # the node dies: only what the last copy brought is back
+    moment = time.time()
+    expected = closed_files(job, moment - 1.7) if sudden else closed_files(job, moment - 0.2)
+    if sudden:
+        job.signal_all(signal.SIGKILL)
+        job.wait()
+    else:
+        if seed == 1:
+            assert job.process is not None
+            os.kill(job.process.pid, signal.SIGUSR1)  # only the shell is warned
+            time.sleep(0.3)
+        assert job.end() != 0
+        state = job.state()
+        assert state["told_to_end"] == 1 and state["time_limit"] == (seed == 1)
+        assert list(job.scratch.iterdir()) == []
+    back = job.files()
+    assert {name: back.get(name) for name in expected} == expected
+    for name, data in back.items():  # whole files only
+        if name.startswith("parts") and name in COMPLETE:
+            assert data == COMPLETE[name], name
+    assert not list((job.run / "output").rglob("*draft"))
+
+
+def test_a_chain_ends_as_one_long_run_does_and_cancels_its_tail(
+    tmp_path: Path, training: Conversion
+) -> None:
+    job = LocalJob(tmp_path, training, chain=4)
+    for task in range(1, 5):
+        job.start(job_id=100 + task, SLURM_ARRAY_JOB_ID="100", SLURM_ARRAY_TASK_ID=str(task))
+        if task <= 2:
+            job.wait_for("\nfrom ", count=task)
+            time.sleep(0.2 * task)
+            assert job.process is not None
+            os.kill(job.process.pid, signal.SIGUSR1)
+            time.sleep(0.2)
+            job.end()
+            assert job.called() == []
+        else:
+            assert job.wait() == 0, job.log()
+            break
+    assert job.called() == ["scancel 100_[4-4]"]
+    parts = {name: data for name, data in job.files().items() if name.startswith("parts")}
+    assert parts == COMPLETE
+    assert json.loads(job.files()["checkpoint.json"]) == {"step": 40}
+    starts = [int(line.split()[1]) for line in job.log().splitlines() if line.startswith("from ")]
+    assert starts[0] == 0 and 0 < starts[1] < starts[2] < 40
+
+
+@pytest.mark.parametrize(("code", "cancelled"), [(0, True), (1, True), (85, False)])
+def test_what_a_chain_does_after_each_code(code: int, cancelled: bool, tmp_path: Path) -> None:
+    conversion = converted(tmp_path / "s", [f"import sys\nsys.exit({code})"])
+    job = LocalJob(tmp_path, conversion, chain=3, staging=None)
+    assert job.run_to_end(SLURM_ARRAY_JOB_ID="5", SLURM_ARRAY_TASK_ID="1") == code
+    assert job.called() == (["scancel 5_[2-3]"] if cancelled else [])
+
+
+def test_a_requeued_job_goes_back_to_the_queue_with_its_state(
+    tmp_path: Path, training: Conversion
+) -> None:
+    job = LocalJob(tmp_path, training, requeue=True, warning=60)
+    job.start()
+    job.wait_for("from 0")
+    time.sleep(0.3)
+    assert job.process is not None
+    os.kill(job.process.pid, signal.SIGUSR1)
+    time.sleep(0.3)
+    job.end()
+    assert job.called() == ["scontrol requeue 7"]
+    assert job.run_to_end(SLURM_RESTART_COUNT="1") == 0, job.log()
+    assert {n for n in job.files() if n.startswith("parts")} == set(COMPLETE)
+
+
+def test_a_full_results_folder_is_said_and_scratch_stays(
+    tmp_path: Path, training: Conversion
+) -> None:
+    job = LocalJob(tmp_path, training, parameters={"STEPS": 20}, interval=60)
+    job.start()
+    job.wait_for("from 0")
+    blocked = job.run / "output" / "files" / "parts"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("in the way", encoding="utf-8")
+    assert job.wait() == 0
+    missing = (job.run / "output" / "files" / "MISSING.txt").read_text(encoding="utf-8")
+    assert "parts/000.txt" in missing and "parts/001.txt" in missing
+    assert "some files did not come back" in job.log()
+    (kept,) = job.scratch.iterdir()
+    assert (kept / "parts" / "000.txt").exists() and str(kept) in missing
+
+
+def test_no_room_on_scratch_is_said_before_the_program_starts(
+    tmp_path: Path, training: Conversion
+) -> None:
+    source = tmp_path / "big"
+    with source.open("wb") as file:
+        file.truncate(1 << 43)
+    inputs = (Input(str(source), "big"),)
+    job = LocalJob(tmp_path, training, staging=Staging(inputs))
+    assert job.run_to_end() == 1
+    assert "GB of scratch are needed" in job.log() and "GB free" in job.log()
+    assert "from 0" not in job.log() and list(job.scratch.iterdir()) == []
+    assert job.state()["code"] == 1
+
+
+def test_a_full_scratch_fails_the_program_but_not_its_results(tmp_path: Path) -> None:
+    cells = ["open('small.txt', 'w').write('kept')", "raise OSError(28, 'No space left on device')"]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells))
+    assert job.run_to_end() == 1
+    assert job.files() == {"small.txt": b"kept"}
+
+
+def test_a_file_that_is_being_written_waits_for_its_end(tmp_path: Path) -> None:
+    cells = [
+        "import time\nfile = open('slow.bin', 'wb')\nfile.write(b'a' * 100)\nfile.flush()\n"
+        "open('ready.txt', 'w').close()\ntime.sleep(2.5)",
+        "file.write(b'b' * 100)\nfile.close()\ntime.sleep(1.6)\nimport os\n"
+        "print('seen', os.listdir(os.environ['JUPYTER_HPC_OUTPUT'] + '/files'), flush=True)",
+    ]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells))
+    job.start()
+    deadline = time.monotonic() + 30
+    while "ready.txt" not in job.files() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "ready.txt" in job.files() and "slow.bin" not in job.files()
+    assert job.wait() == 0, job.log()
+    assert job.files()["slow.bin"] == b"a" * 100 + b"b" * 100
+    assert "'slow.bin'" in job.log()
+
+
+def test_a_sweep_task_has_its_own_parameters_and_folder(
+    tmp_path: Path, training: Conversion
+) -> None:
+    job = LocalJob(tmp_path, training, sweep=({"STEPS": 1}, {"STEPS": 2}), staging=None)
+    for task in ("1", "2"):
+        assert job.run_to_end(SLURM_ARRAY_JOB_ID="9", SLURM_ARRAY_TASK_ID=task) == 0, job.log()
+    assert (job.run / "output" / "2" / "figures" / "cell03_1.png").exists()
+    assert "parameter STEPS = 2" in job.log()
+
+
+def test_the_environment_that_is_built_in_the_job_is_used_and_removed(tmp_path: Path) -> None:
+    from jupyter_hpc.batch.job import Environment
+
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("", encoding="utf-8")
+    conversion = converted(tmp_path / "s", ["import sys\nprint('prefix', sys.prefix)"])
+    job = LocalJob(
+        tmp_path, conversion, staging=None, environment=Environment(build_from=str(requirements))
+    )
+    local = tmp_path / "local"
+    local.mkdir()
+    assert job.run_to_end(SLURM_TMPDIR=str(local)) == 0, job.log()
+    assert f"prefix {local}/jupyter-hpc-venv-7" in job.log()
+    assert list(local.iterdir()) == []
+
+
+def test_a_job_without_pytorch_fails_fast_and_says_what_to_do(tmp_path: Path) -> None:
+    conversion = converted(tmp_path / "s", ["print('never')"])
+    job = LocalJob(tmp_path, conversion, staging=None, gpus=1, check_gpu=True)
+    assert job.run_to_end() == 1
+    assert "never" not in job.log() and "install torch" in job.log()

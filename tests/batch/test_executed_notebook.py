@@ -1,0 +1,82 @@
+"""Notebook mode: what a killed run has shown is in the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_hpc.batch.write import DRIVER, driver_source
+from tests.batch.notebooks import run_notebook, write_notebook
+
+CELLS = [
+    "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\nprint('one', flush=True)",
+    "import time\nprint('two', flush=True)\nopen('ready', 'w').close()\ntime.sleep(60)",
+    "print('three')",
+]
+
+
+def started(tmp_path: Path) -> tuple[subprocess.Popen[str], Path]:
+    path = write_notebook(tmp_path / "a.ipynb", CELLS)
+    (tmp_path / DRIVER).write_text(driver_source(), encoding="utf-8")
+    result = tmp_path / "out" / "a.ipynb"
+    result.parent.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / DRIVER), str(path), str(result)],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "ready").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    return process, result
+
+
+def texts(result: Path) -> list[str]:
+    content: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    return [
+        "".join(o.get("text", "") for o in cell["outputs"] if o.get("name") == "stdout")
+        for cell in content["cells"]
+    ]
+
+
+@pytest.mark.parametrize("name", ["TERM", "KILL"])
+def test_a_killed_run_keeps_its_outputs(name: str, tmp_path: Path) -> None:
+    process, result = started(tmp_path)
+    process.send_signal(signal.Signals[f"SIG{name}"])
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == (143 if name == "TERM" else -9), errors
+    assert texts(result)[0] == "one\n"
+    assert texts(result)[1] == ("two\n" if name == "TERM" else "")
+    assert (result.parent / "figures" / "cell01_1.png").exists()
+    assert "one" in out and "two" in out  # the log shows it while it runs
+
+
+def test_usr1_saves_and_goes_on(tmp_path: Path) -> None:
+    process, result = started(tmp_path)
+    assert texts(result)[1] == ""
+    process.send_signal(signal.SIGUSR1)
+    deadline = time.monotonic() + 30
+    while texts(result)[1] != "two\n" and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert texts(result)[1] == "two\n"
+    assert process.poll() is None
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=60)
+
+
+def test_a_failing_cell_ends_the_run_with_its_output(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["print(1)", "1 / 0", "print(3)"])
+    ran = run_notebook(path, tmp_path / "work")
+    assert ran.code == 1 and "ZeroDivisionError" in ran.stderr
+    assert ran.outputs[1].text == "1" and 3 not in ran.outputs

@@ -1,0 +1,234 @@
+"""Jobs of notebooks on a real Slurm: staging, chains, sweeps, two nodes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.batch.notebooks import AnyCell, notebook
+from tests.cluster.cluster import Cluster
+from tests.cluster.fixtures import ClusterFactory
+from tests.cluster.layout import ENV_PATH
+
+SMALL = ["--time", "5", "--cpus", "1", "--mem", "300M", "--gpus", "0"]
+
+#: Goes on where it ended, a step each tenth of a second.
+TRAINING = [
+    "import json, os, time\nSTEPS = 30\nPAUSE = 0.1",
+    "start = json.load(open('state.json'))['step'] if os.path.exists('state.json') else 0\n"
+    "print('from', start, flush=True)",
+    "for step in range(start, STEPS):\n"
+    "    open(f'part{step:02d}.txt', 'w').write('x' * 1000)\n"
+    "    json.dump({'step': step + 1}, open('draft', 'w'))\n"
+    "    os.replace('draft', 'state.json')\n"
+    "    time.sleep(PAUSE)",
+    "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint('loss:', 1 / STEPS)",
+]
+
+
+class User:
+    """alice on the login host, with the command line of the product."""
+
+    def __init__(self, cluster: Cluster, folder: str) -> None:
+        self.cluster, self.folder = cluster, folder
+        self.path = cluster.home("alice") / Path(folder).relative_to("/home/alice")
+        self.shell(["mkdir", "-p", folder], cwd="/home/alice")
+
+    def shell(self, argv: Sequence[str], cwd: str | None = None, **options: Any) -> str:
+        done = self.cluster.run(
+            "login1", argv, user="alice", cwd=cwd or self.folder, timeout=90, **options
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def write(self, name: str, text: str) -> None:
+        self.shell(["sh", "-c", 'mkdir -p "$(dirname "$1")" && cat > "$1"', "sh", name], input=text)
+
+    def notebook(self, name: str, cells: Sequence[AnyCell]) -> None:
+        self.write(name, json.dumps(notebook(cells)))
+
+    def hpc(self, *words: str) -> str:
+        return self.shell([f"{ENV_PATH}/bin/jupyter-hpc", *words])
+
+    def submit(self, *words: str) -> tuple[str, Path]:
+        """The id of the new job and its run folder as this machine sees it."""
+        done = json.loads(self.hpc("submit", *words, "--json"))
+        run = Path(done["run_dir"]).relative_to("/home/alice")
+        return done["job_id"], self.cluster.home("alice") / run
+
+    def waiting(self, condition: Callable[[], Any], patience: float = 60) -> Any:
+        deadline = time.monotonic() + patience
+        while not (found := condition()):
+            assert time.monotonic() < deadline, self.cluster.run("login1", ["squeue"]).stdout
+            time.sleep(0.1)
+        return found
+
+    def wait_for_end(self, patience: float = 90) -> None:
+        self.waiting(lambda: not self.cluster.jobs(), patience)
+
+
+@pytest.fixture
+def alice(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[User]:
+    yield User(cluster, f"/home/alice/pro ject/{abs(hash(request.node.name)) % 10**6}")
+    cluster.run("login1", ["scancel", "--user=alice"])
+    cluster.wait_until_idle()
+
+
+def logs(run: Path) -> str:
+    return "\n".join(file.read_text() for file in sorted((run / "logs").glob("*.out")))
+
+
+def test_a_staged_job_reads_its_inputs_and_brings_its_results(alice: User) -> None:
+    alice.write("helper.py", "NAME = 'first'\n")
+    alice.write("data/deep/a.csv", "1,2,3")
+    cells = [
+        "import helper\nprint(helper.NAME, open('data/deep/a.csv').read())",
+        "open('model.txt', 'w').write('trained')\nimport matplotlib.pyplot as plt\n"
+        "plt.plot([1]);\n{'a': 1}",
+    ]
+    alice.notebook("train.ipynb", cells)
+    job, run = alice.submit("train.ipynb", *SMALL, "--stage-in", "data")
+    alice.write("helper.py", "NAME = 'second'\n")  # a later edit changes nothing
+    alice.wait_for_end()
+    assert "first 1,2,3" in logs(run), logs(run)
+    output = run / "output"
+    assert (output / "files" / "model.txt").read_text() == "trained"
+    assert (output / "figures" / "cell02_1.png").exists() and (output / "DONE").exists()
+    alice.hpc("results", job, "-o", "back")
+    assert (alice.path / "back" / "files" / "model.txt").read_text() == "trained"
+    left = alice.cluster.run("cpu01", ["sh", "-c", "ls -d /tmp/jupyter-hpc-* 2>/dev/null"])
+    assert left.stdout == ""
+
+
+def test_a_cancelled_chain_part_is_taken_up_and_the_tail_is_cancelled(alice: User) -> None:
+    alice.notebook("train.ipynb", TRAINING)
+    job, run = alice.submit(
+        "train.ipynb", *SMALL, "--chain", "5", "--stage-out", "*", "--set", "PAUSE=0.15"
+    )
+    alice.waiting(lambda: (run / "logs" / f"{job}_1.out").exists() and "from 0" in logs(run))
+    time.sleep(1)
+    alice.shell(["scancel", f"{job}_1"])
+    alice.wait_for_end()
+    starts = [int(line.split()[1]) for line in logs(run).splitlines() if line.startswith("from ")]
+    assert len(starts) == 2 and 0 < starts[1] < 30, logs(run)
+    files = {file.name for file in (run / "output" / "files").iterdir()}
+    assert {f"part{n:02d}.txt" for n in range(30)} | {"state.json"} == files
+    assert json.loads((run / "output" / "files" / "state.json").read_text()) == {"step": 30}
+    assert not (run / "logs" / f"{job}_3.out").exists()
+    assert (run / "output" / "DONE").exists()
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(400)
+def test_a_chain_goes_on_after_real_time_limits(alice: User) -> None:
+    alice.notebook("long.ipynb", TRAINING)
+    small = ["--time", "1", "--cpus", "1", "--mem", "300M", "--gpus", "0"]
+    # 700 steps of 0.2 s: three parts of a minute and a few seconds each.
+    job, run = alice.submit(
+        "long.ipynb", *small, "--chain", "6", "--stage-out", "*", "--set", "STEPS=700",
+        "--set", "PAUSE=0.2",
+    )  # fmt: skip
+    alice.wait_for_end(360)
+    starts = [int(line.split()[1]) for line in logs(run).splitlines() if line.startswith("from ")]
+    assert 2 <= len(starts) <= 5 and starts == sorted(set(starts)), logs(run)
+    files = {file.name for file in (run / "output" / "files").iterdir()}
+    assert {f"part{n:02d}.txt" for n in range(700)} | {"state.json"} == files
+    assert (run / "output" / "DONE").exists()
+    assert not (run / "logs" / f"{job}_{len(starts) + 1}.out").exists()
+
+
+def test_a_sweep_of_twelve_three_at_a_time(alice: User) -> None:
+    alice.notebook("sweep.ipynb", ["lr = 0.1\nn = 1", "print('score:', lr * n)"])
+    _, run = alice.submit(
+        "sweep.ipynb", *SMALL, "--sweep", "lr=0.1,0.2,0.5,1.0", "--sweep", "n=1,2,3",
+        "--at-once", "3",
+    )  # fmt: skip
+    most = 0
+
+    def over() -> bool:
+        nonlocal most
+        listed = alice.cluster.run("login1", ["squeue", "-h", "-r", "-o", "%T"]).stdout.split()
+        most = max(most, sum(state in ("RUNNING", "COMPLETING") for state in listed))
+        return not listed
+
+    alice.waiting(over, 110)
+    assert 1 <= most <= 3
+    from jupyter_hpc.batch.sweep import run_table
+
+    rows = run_table(run)
+    assert len(rows) == 12 and {row.state for row in rows} == {"done"}
+    assert [row.metrics["score"] for row in rows][:4] == [0.1, 0.2, pytest.approx(0.3), 0.2]
+    assert rows[-1].parameters == {"lr": 1.0, "n": 3}
+
+
+@pytest.mark.timeout(240)
+def test_two_nodes_stage_and_build_their_environments_each(cluster_with: ClusterFactory) -> None:
+    wide = cluster_with(slurm_lines=("PartitionName=wide Nodes=gpu01,cpu01 MaxTime=01:00:00",))
+    user = User(wide, "/home/alice/wide")
+    user.write("data/a.txt", "input")
+    cells = [
+        "import os, platform, sys\nrank = int(os.environ['RANK'])\n"
+        "print('rank', rank, 'of', os.environ['WORLD_SIZE'], platform.node(), sys.prefix,"
+        " open('data/a.txt').read(), flush=True)",
+        "!hostname >> once.txt",
+        "open(f'rank{rank}.txt', 'w').write(platform.node())",
+    ]
+    user.notebook("wide.ipynb", cells)
+    user.write("requirements.txt", "")
+    user.write("submit.py", SUBMIT_TWO_NODES)
+    run = wide.home("alice") / Path(
+        user.shell([f"{ENV_PATH}/bin/python", "submit.py"]).strip()
+    ).relative_to("/home/alice")
+    user.wait_for_end(120)
+    text = logs(run)
+    assert (run / "output" / "DONE").exists(), text
+    shown = sorted(line.split()[1:5] for line in text.splitlines() if line.startswith("rank "))
+    assert [line[0] for line in shown] == ["0", "1"] and {line[3] for line in shown} == {
+        *("gpu01", "cpu01"),
+    }
+    assert text.count("/jupyter-hpc-venv-") >= 2 and text.count(" input") == 2
+    here = (run / "output" / "files" / "rank0.txt").read_text()
+    (other,) = (run / "output").glob("files-*/rank1.txt")
+    assert {here, other.read_text()} == {"gpu01", "cpu01"}
+    assert (run / "output" / "files" / "once.txt").read_text().strip() == here
+    for node in ("gpu01", "cpu01"):
+        left = wide.run(node, ["sh", "-c", "ls -d /tmp/jupyter-hpc-* 2>/dev/null"]).stdout
+        assert left == "", text
+
+
+#: Environments that are built in the job are chosen in the dialog, not on the command line.
+SUBMIT_TWO_NODES = """
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from jupyter_hpc.batch.job import DEFAULT_REQUEST, Environment
+from jupyter_hpc.batch.submit import SubmitOptions, prepare, submit
+from jupyter_hpc.runner import LocalRunner
+from jupyter_hpc.slurm.client import SlurmClient
+
+
+async def main():
+    runner = LocalRunner()
+    client = SlurmClient(runner)
+    request = replace(
+        DEFAULT_REQUEST, partition="wide", nodes=2, tasks=2, cpus=1, memory="300M", gpus=None,
+        time="5",
+    )
+    options = SubmitOptions(
+        request=request,
+        stage_in=("data",),
+        environment=Environment(build_from=str(Path("requirements.txt").resolve())),
+    )
+    prepared = await prepare(Path("wide.ipynb"), options, runner, client)
+    done = await submit(prepared, runner, client)
+    print(done.run_dir)
+
+
+asyncio.run(main())
+"""

@@ -1,0 +1,188 @@
+"""The runtime file: one file, old Pythons, several processes, no surprises for imports."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from IPython.lib.pretty import pretty as ipython_pretty
+
+from jupyter_hpc.batch.runtime import FILE_NAME, PARTS, runtime_source
+from jupyter_hpc.batch.runtime.shell import expand
+from jupyter_hpc.batch.runtime.values import pretty
+from tests.batch.notebooks import converted, run_script
+
+
+def test_it_is_valid_for_python_3_8() -> None:
+    ast.parse(runtime_source(), feature_version=(3, 8))
+    for node in ast.walk(ast.parse(runtime_source())):
+        keywords = getattr(node, "keywords", ())
+        assert not any(getattr(keyword, "arg", "") == "strict" for keyword in keywords)
+        assert getattr(node, "attr", "") not in ("removeprefix", "removesuffix")
+
+
+def test_it_needs_the_standard_library_only() -> None:
+    allowed = sys.stdlib_module_names | {"matplotlib"}
+    for node in ast.walk(ast.parse(runtime_source())):
+        if isinstance(node, ast.Import):
+            assert {alias.name.split(".")[0] for alias in node.names} <= allowed
+        elif isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] in allowed
+
+
+def test_parts_do_not_hide_each_others_names() -> None:
+    names: Counter[str] = Counter()
+    for node in ast.parse(runtime_source()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names[node.name] += 1
+    assert len(PARTS) > 5
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_a_script_named_like_a_module_hides_nothing(tmp_path: Path) -> None:
+    conversion = converted(tmp_path, ["import random, json\nrandom.Random(1).random() > 0"])
+    for name in ("random.py", "json.py", "types.py"):
+        ran = run_script(conversion, tmp_path / name[:-3], name=name)
+        assert ran.code == 0, ran.stderr
+        assert ran.outputs[1].text == "True"
+
+
+def test_modules_beside_the_notebook_are_found(tmp_path: Path) -> None:
+    conversion = converted(tmp_path, ["import helper\nhelper.VALUE"])
+    folder = tmp_path / "script"
+    folder.mkdir()
+    (folder / "helper.py").write_text("VALUE = 'live'", encoding="utf-8")
+    assert run_script(conversion, folder).outputs[1].text == "'live'"
+    frozen = tmp_path / "script-run" / "modules"
+    frozen.mkdir()
+    (frozen / "helper.py").write_text("VALUE = 'frozen'", encoding="utf-8")
+    assert run_script(conversion, folder).outputs[1].text == "'frozen'"
+
+
+_leaves = st.one_of(
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(max_size=30),
+    st.none(),
+    st.binary(max_size=9),
+)
+_values = st.recursive(
+    _leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=8),
+        st.tuples(inner),
+        st.dictionaries(st.text(max_size=12), inner, max_size=6),
+        st.sets(st.integers(), max_size=9),
+        st.builds(Counter, st.lists(st.integers(0, 3), max_size=5)),
+    ),
+    max_leaves=40,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_values)
+def test_values_are_laid_out_as_a_notebook_does(value: object) -> None:
+    assert pretty(value) == ipython_pretty(value)  # type: ignore[no-untyped-call]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet="ab{}$'\" .:1[]", max_size=20))
+def test_shell_lines_are_expanded_as_ipython_does(text: str) -> None:
+    from IPython.utils.text import DollarFormatter
+
+    names = {"a": "x y", "b": [1, 2], "ab": "z"}
+    try:
+        expected = DollarFormatter().vformat(text, (), dict(names))
+    except Exception:
+        expected = text
+    assert expand(text, dict(names)) == expected
+
+
+def _ranks(tmp_path: Path, folder: str | None) -> list[subprocess.CompletedProcess[str]]:
+    cells = [
+        "!echo one >> shared.txt; sleep 0.3",
+        "lines = !cat shared.txt\nprint(len(lines))",
+        "%%writefile out.txt\nx",
+        "import matplotlib.pyplot as plt\nplt.plot([1]);",
+        "5",
+    ]
+    conversion = converted(tmp_path, cells)
+    tools = tmp_path / "run"
+    tools.mkdir()
+    (tools / "script.py").write_text(conversion.script, encoding="utf-8")
+    (tools / FILE_NAME).write_text(runtime_source(), encoding="utf-8")
+    running = []
+    for rank in (1, 0):
+        environment = {**os.environ, "RANK": str(rank), "JUPYTER_HPC_OUTPUT": str(tools)}
+        environment.pop("JUPYTER_HPC_RANKS", None)
+        if folder:
+            environment["JUPYTER_HPC_RANKS"] = folder
+        running.append(
+            subprocess.Popen(
+                [sys.executable, str(tools / "script.py")],
+                cwd=tmp_path,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        time.sleep(0.1)
+    done = []
+    for process in running:
+        out, err = process.communicate(timeout=60)
+        done.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
+    return done
+
+
+def test_several_processes_share_one_shell_line_and_one_figure(tmp_path: Path) -> None:
+    second, first = _ranks(tmp_path, str(tmp_path / "ranks"))
+    assert first.returncode == 0 and second.returncode == 0, first.stderr + second.stderr
+    assert (tmp_path / "shared.txt").read_text() == "one\n"
+    assert first.stdout.splitlines()[0] == "1" and second.stdout.splitlines()[0] == "1"
+    assert [file.name for file in (tmp_path / "run" / "figures").iterdir()] == ["cell04_1.png"]
+    assert "5" in first.stdout.split() and "5" not in second.stdout.split()
+
+
+def test_processes_started_by_spawn_do_not_run_the_notebook_again(tmp_path: Path) -> None:
+    cells = [
+        "print('once')\nimport multiprocessing as mp, math",
+        "with mp.get_context('spawn').Pool(2) as pool:\n    print(pool.map(math.sqrt, [4.0, 9.0]))",
+    ]
+    ran = run_script(converted(tmp_path, cells), tmp_path / "s")
+    assert ran.code == 0, ran.stderr
+    assert ran.stdout.count("once") == 1 and ran.outputs[2].text == "[2.0, 3.0]"
+
+
+@pytest.mark.parametrize(("name", "code"), [("TERM", 143), ("USR1", 0)])
+def test_signals_lose_no_output(name: str, code: int, tmp_path: Path) -> None:
+    cells = [
+        "import matplotlib.pyplot as plt, time\nplt.plot([1])\nprint('ready', flush=True)\n"
+        "for _ in range(30): time.sleep(0.05)",
+    ]
+    conversion = converted(tmp_path, cells)
+    tools = tmp_path / "run"
+    tools.mkdir()
+    (tools / "script.py").write_text(conversion.script, encoding="utf-8")
+    (tools / FILE_NAME).write_text(runtime_source(), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, str(tools / "script.py")],
+        cwd=tools,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    process.send_signal(getattr(__import__("signal"), f"SIG{name}"))
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == code, errors
+    assert (tools / "figures" / "cell01_1.png").exists()
+    assert ("nearly over" in errors) == (name == "USR1")

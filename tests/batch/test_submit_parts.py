@@ -1,0 +1,307 @@
+"""The parts of a submit: answers, sweeps, costs, modules, run folders, results."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jupyter_hpc.batch.answers import checked_settings, require_answers
+from jupyter_hpc.batch.cost import job_cost
+from jupyter_hpc.batch.job import DEFAULT_REQUEST
+from jupyter_hpc.batch.modules import sibling_modules
+from jupyter_hpc.batch.results import exit_code, fetch_results, log_path, read_log, results_of
+from jupyter_hpc.batch.runs import find_run, note_run, plain_id
+from jupyter_hpc.batch.service import convert_file, write
+from jupyter_hpc.batch.snapshot import create_run_folder
+from jupyter_hpc.batch.stage_plan import plan_inputs
+from jupyter_hpc.batch.submit import SubmitOptions, prepare
+from jupyter_hpc.batch.sweep import grid, parse_setting, parse_sweep, run_table, typed
+from jupyter_hpc.batch.uploads import named_files
+from jupyter_hpc.batch.write import stem
+from jupyter_hpc.errors import CommandFailed, ConversionRefused, JobNotFound, UsageError
+from jupyter_hpc.runner import LocalRunner
+from tests.batch.notebooks import converted, write_notebook
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> LocalRunner:
+    return LocalRunner({"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "MINE": "1"})
+
+
+async def test_an_unanswered_question_is_refused_before_the_queue(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    conversion = converted(tmp_path, ["name = input('Who? ')\nprint(name)"])
+    with pytest.raises(ConversionRefused, match=r"Cell 1 asks .* --set name="):
+        await require_answers(conversion, {}, {"HOME"}, runner)
+    await require_answers(conversion, {"name": "x"}, set(), runner)
+    await require_answers(conversion, {}, {"name"}, runner)
+    loop = converted(tmp_path, ["while True:\n    q = input()"])
+    with pytest.raises(ConversionRefused, match="again and again"):
+        await require_answers(loop, {"q": "x"}, {"q"}, runner)
+
+
+async def test_a_stored_token_answers_a_sign_in(tmp_path: Path, runner: LocalRunner) -> None:
+    cells = ["from huggingface_hub import notebook_login\nnotebook_login()"]
+    conversion = converted(tmp_path, cells)
+    with pytest.raises(ConversionRefused, match="HF_TOKEN"):
+        await require_answers(conversion, {}, set(), runner)
+    with pytest.raises(UsageError, match="is a secret"):
+        checked_settings(conversion, {"HF_TOKEN": "hf_x"})
+    token = tmp_path / ".cache/huggingface/token"
+    token.parent.mkdir(parents=True)
+    token.write_text("hf", encoding="utf-8")
+    await require_answers(conversion, {}, set(), runner)
+
+
+def test_settings_and_sweeps_are_read_and_typed(tmp_path: Path) -> None:
+    assert parse_setting("a=b=c") == ("a", "b=c")
+    assert parse_sweep("sizes=(1,2),(3,)") == ("sizes", ["(1,2)", "(3,)"])
+    assert parse_sweep("name='a,b',c") == ("name", ["'a,b'", "c"])
+    for text in ("a", "=1"):
+        with pytest.raises(UsageError):
+            parse_setting(text)
+    with pytest.raises(UsageError):
+        parse_sweep("a=")
+    conversion = converted(tmp_path, ["lr = 0.1\nn = 3", "lr, n"])
+    assert typed(conversion, "lr", "1") == 1.0
+    with pytest.raises(UsageError, match="n must be a whole number, not 'x'"):
+        typed(conversion, "n", "x")
+    with pytest.raises(UsageError, match="There are: lr, n"):
+        typed(conversion, "m", "1")
+    assert grid({"a": [1, 2], "b": ["x"]}) == ({"a": 1, "b": "x"}, {"a": 2, "b": "x"})
+    with pytest.raises(UsageError, match="1331 runs"):
+        grid({name: range(11) for name in "abc"})
+
+
+def test_costs_follow_the_rate_that_fits_best() -> None:
+    request = replace(DEFAULT_REQUEST, time="02:00:00", gpus=2, gpu_type="a100", nodes=2)
+    assert str(job_cost(request, {"a100": 128, "gpu": 1}, "SBU")) == "1024 SBU"
+    assert str(job_cost(replace(request, gpu_flag="gpus"), {"gpu": 10}, "h", 3)) == "120 h"
+    assert str(job_cost(replace(request, gpus=0), {"cpu": 1}, "CPUh")) == "12 CPUh"
+    assert job_cost(request, {}, "SBU") is None
+    assert job_cost(replace(request, time=None), {"gpu": 1}, "") is None
+
+
+def test_modules_are_found_through_each_other(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import b\nfrom pkg import x", encoding="utf-8")
+    (tmp_path / "b.py").write_text("import a, os\nsyntax error here(", encoding="utf-8")
+    (tmp_path / "unused.py").write_text("", encoding="utf-8")
+    for name in ("pkg/__init__.py", "pkg/deep/x.py", "pkg/__pycache__/x.pyc", "pkg/c.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("", encoding="utf-8")
+    (tmp_path / "data").mkdir()
+    found = sibling_modules(tmp_path, ["a", "os", "data", "../b", "torch"])
+    assert list(found) == ["a.py", "b.py", "pkg/__init__.py", "pkg/c.json", "pkg/deep/x.py"]
+
+
+def test_files_that_the_code_names(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("1", encoding="utf-8")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "in.txt").write_text("1", encoding="utf-8")
+    source = "open('in.txt'); open('../x.csv'); open('none'); open('/etc/passwd'); '\\n'"
+    assert list(named_files([source], tmp_path / "project")) == ["in.txt"]
+
+
+async def test_a_run_folder_appears_whole_or_not_at_all(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    folder = tmp_path / "deep" / "run it's"
+    await create_run_folder(runner, str(folder), {"a.sh": b"#!/bin/sh\n", "d/b": b"x"})
+    assert (folder / "d" / "b").read_bytes() == b"x" and (folder / "logs").is_dir()
+    assert (folder.stat().st_mode & 0o777, (folder / "a.sh").stat().st_mode & 0o777) == (
+        *(0o700, 0o700),
+    )
+    with pytest.raises(CommandFailed):
+        await create_run_folder(runner, str(folder), {"a.sh": b"other"})
+    assert (folder / "a.sh").read_bytes() == b"#!/bin/sh\n"
+    assert [entry.name for entry in folder.parent.iterdir()] == ["run it's"]
+
+
+async def test_folders_become_one_archive_that_is_made_once(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    work, archives = tmp_path / "work", tmp_path / "staged"
+    (work / "da ta").mkdir(parents=True)
+    (work / "da ta" / "x").write_text("1", encoding="utf-8")
+    (tmp_path / "outside.csv").write_text("1", encoding="utf-8")
+    paths = ["da ta", "../outside.csv"]
+    first = await plan_inputs(runner, paths, str(work), str(archives))
+    assert [(item.target, item.kind) for item in first] == [
+        ("da ta", "tar"),
+        ("outside.csv", "file"),
+    ]
+    stamp = Path(first[0].source).stat().st_mtime_ns
+    again = await plan_inputs(runner, paths, str(work), str(archives))
+    assert again == first and Path(first[0].source).stat().st_mtime_ns == stamp
+    (work / "da ta" / "x").write_text("22", encoding="utf-8")
+    changed = await plan_inputs(runner, paths, str(work), str(archives))
+    assert changed[0].source != first[0].source
+    for bad, words in (("none", "There is no 'none'"), (".", "whole folder")):
+        with pytest.raises(UsageError, match=words):
+            await plan_inputs(runner, [bad], str(work), str(archives))
+
+
+async def test_runs_are_found_by_their_job(tmp_path: Path, runner: LocalRunner) -> None:
+    assert plain_id("12_3") == "12" and plain_id("12_[1-4%1]") == "12"
+    with pytest.raises(UsageError):
+        plain_id("12; rm")
+    await note_run(runner, "12", "/runs/a b")
+    assert await find_run(runner, "12_7") == "/runs/a b"
+    with pytest.raises(JobNotFound):
+        await find_run(runner, "13")
+
+
+async def test_results_and_logs_come_through_the_runner(
+    tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_hpc.batch.results.CHUNK", 1000)
+    run = tmp_path / "run"
+    content = bytes(range(256)) * 10
+    for name, data in {
+        "conversion.json": b"{}",
+        "output/figures/cell01_1.png": content,
+        "output/.state": b"hidden",
+        "output/empty": b"",
+        "output/state.json": b'{"code": 7, "job": "5"}\n',
+        "logs/5.out": "grüße ✓\n".encode() * 300,
+    }.items():
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_bytes(data)
+    await asyncio.sleep(0.05)
+    (run / "work").mkdir()
+    (run / "work" / "model.bin").write_bytes(b"new")
+    await note_run(runner, "5", str(run))
+    results = await results_of(runner, "5")
+    assert [file.path for file in results.files] == [
+        *("empty", "figures/cell01_1.png", "files/model.bin", "state.json"),
+    ]
+    assert await exit_code(runner, "5") == 7
+    seen: list[int] = []
+    await fetch_results(runner, results, tmp_path / "back", lambda _, so_far: seen.append(so_far))
+    assert (tmp_path / "back" / "figures" / "cell01_1.png").read_bytes() == content
+    assert (tmp_path / "back" / "files" / "model.bin").read_bytes() == b"new"
+    assert seen == [1000, 2000, 2560, 3, 24]
+    hostile = replace(results, files=(replace(results.files[0], path="../../x"),))
+    with pytest.raises(UsageError, match="leave the target"):
+        await fetch_results(runner, hostile, tmp_path / "back")
+    path = await log_path(runner, "5")
+    text, place = "", 0
+    while True:
+        part, place = await read_log(runner, path, place)
+        if not part:
+            break
+        text += part
+    assert text == "grüße ✓\n" * 300
+    with pytest.raises(JobNotFound, match="no log yet"):
+        await log_path(runner, "5_2")
+
+
+async def test_a_prepared_job_names_everything_and_writes_nothing(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    folder = tmp_path / "pro ject"
+    path = write_notebook(
+        folder / "train.ipynb", ["import helper\nMINE = 1\nlr = 0.1", "print(lr, MINE, helper)"]
+    )
+    (folder / "helper.py").write_text("x = 1", encoding="utf-8")
+    options = SubmitOptions(settings={"lr": "0.5"}, rates={"gpu": 10}, unit="SBU")
+    prepared = await prepare(path, options, runner, None)
+    shown = prepared.to_json()
+    assert shown["cost"] == "10 SBU" and shown["runs"] == 1
+    files = prepared.files
+    assert {"train.ipynb", "train.py", "train.sbatch", "modules/helper.py"} <= set(files)
+    assert json.loads(files["parameters.json"]) == {"lr": 0.5}
+    reserved = {p.name: p.not_from_environment for p in prepared.conversion.parameters}
+    assert "already set" in reserved["MINE"] and reserved["lr"] == ""
+    assert sorted(entry.name for entry in folder.iterdir()) == ["helper.py", "train.ipynb"]
+    swept = await prepare(path, replace(options, sweep={"lr": ["1", "2"]}), runner, None)
+    assert json.loads(swept.files["parameters/2.json"]) == {"lr": 2.0}
+    refused = write_notebook(folder / "bad.ipynb", ["%nosuch"])
+    with pytest.raises(ConversionRefused, match="cell 1, line 1"):
+        await prepare(refused, options, runner, None)
+    whole = await prepare(refused, replace(options, mode="notebook", settings={}), runner, None)
+    assert "bad.ipynb" in whole.files and "bad.py" not in whole.files
+
+
+async def test_a_notebook_from_a_laptop_brings_its_files(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    laptop = tmp_path / "laptop"
+    path = write_notebook(laptop / "a.ipynb", ["open('in.txt').read()", "open('d/x.csv')"])
+    (laptop / "in.txt").write_text("1", encoding="utf-8")
+    (laptop / "d").mkdir()
+    (laptop / "d" / "x.csv").write_text("2", encoding="utf-8")
+    (tmp_path / "there.csv").write_text("on the cluster", encoding="utf-8")
+    options = SubmitOptions(upload=True, stage_in=("d", "in.txt", "there.csv"))
+    prepared = await prepare(path, options, runner, None)
+    home = str(tmp_path)
+    assert prepared.job.run_dir.startswith(f"{home}/jupyter-hpc/a/")
+    assert prepared.job.work_dir == f"{prepared.job.run_dir}/work"
+    assert {"work/in.txt", "work/d/x.csv", "inputs/d.tar", "inputs/in.txt"} <= set(prepared.files)
+    assert prepared.job.staging is not None
+    assert [(item.source, item.target) for item in prepared.job.staging.inputs] == [
+        (f"{prepared.job.run_dir}/inputs/d.tar", "d"),
+        (f"{prepared.job.run_dir}/inputs/in.txt", "in.txt"),
+        (f"{home}/there.csv", "there.csv"),
+    ]
+
+
+def test_the_table_of_runs(tmp_path: Path) -> None:
+    for name, text in {
+        "parameters/1.json": '{"lr": 1}',
+        "parameters/2.json": '{"lr": 2}',
+        "parameters/10.json": '{"lr": 3}',
+        "output/1/DONE": "",
+        "output/1/state.json": '{"code": 0}',
+        "output/1/figures/cell01_1.png": "",
+        "output/2/state.json": '{"code": 1}',
+        "logs/7_1.out": "epoch 1 loss: 0.9\nepoch 2 loss: 0.5, acc=0.75\n[jupyter-hpc] code 0\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    rows = run_table(tmp_path)
+    assert [(row.task, row.state, row.figures) for row in rows] == [
+        *(("1", "done", 1), ("2", "failed", 0), ("10", "waiting", 0)),
+    ]
+    assert rows[0].metrics == {"epoch 2 loss": 0.5, "acc": 0.75}
+
+
+@pytest.mark.parametrize("name", ["a", "my nötebook 'x'", "-rf", "..", "a%j", "$(x)"])
+def test_conversions_are_written_whole_into_their_folder(name: str, tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "in" / f"{name}.ipynb", ["!pip install x", "print(1)"])
+    done = write(convert_file(path, tmp_path / "out"))
+    assert done.ok
+    files = sorted(file.name for file in done.written)
+    base = stem(path.name)
+    assert files == sorted(
+        [f"{base}.py", f"{base}.sbatch", "conversion.json", "jupyter_hpc_runtime.py", "prepare.sh"]
+    )
+    assert {file.parent for file in done.written} == {(tmp_path / "out").resolve() / base}
+    report = json.loads((done.target / "conversion.json").read_text(encoding="utf-8"))
+    assert report["ok"] and report["changes"][0]["source"] == "!pip install x"
+    assert done.to_json()["script"] == str(done.target / f"{base}.py")
+
+
+def test_a_refused_conversion_writes_nothing(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["%nosuch"])
+    done = write(convert_file(path))
+    assert not done.ok and done.written == ()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.ipynb"]
+
+
+def test_a_folder_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["1"])
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a").write_text("a file", encoding="utf-8")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write(convert_file(path, tmp_path / "out"))
+    (tmp_path / "out" / "a").unlink()
+    (tmp_path / "out" / "a" / "a.py").mkdir(parents=True)  # in the way of one file
+    with pytest.raises(UsageError, match="cannot be written"):
+        write(convert_file(path, tmp_path / "out"))
+    assert not [file for file in (tmp_path / "out" / "a").iterdir() if file.is_file()]

@@ -1,0 +1,76 @@
+"""Verification: equal is said to be equal, and a wrong conversion is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jupyter_hpc.batch.outputs import normal
+from jupyter_hpc.batch.verify import small_budget, verify
+from jupyter_hpc.runner import LocalRunner
+from tests.batch.notebooks import converted
+
+CELLS = [
+    "import random, matplotlib.pyplot as plt\nEPOCHS = 50",
+    "for epoch in range(EPOCHS):\n    print('epoch', epoch)",
+    "plt.plot([1, 2])\nplt.show()\n{'done': EPOCHS}",
+    "print(open('data.txt').read())\nopen('data.txt', 'w').write('changed');",
+    "print(random.random())",
+]
+
+
+async def test_equal(tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text("kept", encoding="utf-8")
+    conversion = converted(tmp_path, CELLS)
+    found = await verify(tmp_path / "a.ipynb", conversion, LocalRunner(), seconds=60)
+    # Only the random number differs; a second run of the notebook shows that it always does.
+    assert found.equal is True, found
+    assert found.overrides == {"EPOCHS": 1} and found.compared == (1, 2, 3, 4, 5)
+    assert (tmp_path / "data.txt").read_text(encoding="utf-8") == "kept"
+
+
+async def test_a_wrong_conversion_is_found(tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text("kept", encoding="utf-8")
+    conversion = converted(tmp_path, CELLS[:4])
+    script = conversion.script.replace("'epoch', epoch", "'epoch', 7")
+    script = script.replace("plt.show()", "plt.close()")
+    wrong = replace(conversion, script=script)
+    found = await verify(tmp_path / "a.ipynb", wrong, LocalRunner(), seconds=60)
+    assert found.equal is False and found.message == "Notebook and script differ in cell 2, 3."
+    assert [(d.cell, d.what, d.notebook, d.script) for d in found.differences] == [
+        (2, "text", "epoch 0", "epoch 7"),
+        (3, "figures", "1", "0"),
+    ]
+
+
+async def test_what_both_reached_within_the_budget_is_compared(tmp_path: Path) -> None:
+    cells = ["print('a')", "print('b')", "import time\ntime.sleep(600)", "print('never')"]
+    conversion = converted(tmp_path, cells)
+    found = await verify(tmp_path / "a.ipynb", conversion, LocalRunner(), seconds=8)
+    assert found.equal is True and "that both reached" in found.message
+
+
+def test_the_budget_shortens_trainings_only(tmp_path: Path) -> None:
+    cells = [
+        "num_epochs = 20\nsteps = 1\nlr = 3\nmax_iter = 500",
+        "num_epochs, steps, lr, max_iter",
+    ]
+    assert small_budget(converted(tmp_path, cells)) == {"num_epochs": 1, "steps": 1, "max_iter": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\x1b[31mred\x1b[0m\n", "red"),
+        ("10%\r50%\r100%\nend\n", "100%\nend"),
+        ("<object at 0x7f00deadbeef>", "<object at 0x…>"),
+        ("CPU times: user 1 s\nWall time: 2 s\nx", "x"),
+        ("took 3.25 s", "took …s"),
+        ("<Figure size 640x480 with 1 Axes>\n", ""),
+        ("abc\b\bX", "aX"),
+    ],
+)
+def test_what_differs_between_any_two_runs_is_left_out(text: str, expected: str) -> None:
+    assert normal(text) == expected

@@ -1,0 +1,139 @@
+"""The server extension as the browser sees it, with any data: for pictures of rare states.
+
+Answers in the place of the server, REST and stream alike, so that eight GPUs, ten
+thousand jobs or a silent Slurm need no machine that has them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlparse
+
+from tests.browser.fake_values import (
+    Json,
+    a_history,
+    a_job_view,
+    a_session,
+    a_storage_report,
+    some_gpus,
+    some_jobs,
+)
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Route, WebSocketRoute
+
+
+class FakeApi:
+    """What each address answers; change the members and call `push` to tell the page."""
+
+    def __init__(self, page: Page) -> None:
+        self.session: Json = a_session()
+        self.gpus: Json = some_gpus(2)
+        self.jobs: Json = some_jobs(3)
+        self.storage: Json = a_storage_report()
+        self.logs: dict[str, str] = {}
+        self.views: dict[str, Json] = {}
+        #: Topic or address -> {message, hint, status} that is answered instead.
+        self.errors: dict[str, Json] = {}
+        #: (action, targets) of every POST.
+        self.actions: list[tuple[str, str]] = []
+        #: The newest list of watched topics.
+        self.watched: list[Json] = []
+        self.streams = 0
+        self._socket: WebSocketRoute | None = None
+        self._log_offsets: dict[tuple[str, str], int] = {}
+        page.route(re.compile(r"/jupyter-hpc/(?!static)[^?]*"), self._answer)
+        page.route_web_socket(re.compile(r"/jupyter-hpc/stream"), self._open)
+
+    def push(self, *topics: str) -> None:
+        """Send these topics to the page, if it watches them."""
+        for item in self.watched:
+            if not topics or item["topic"] in topics:
+                self._send(item)
+
+    def cut(self) -> None:
+        """Lose the connection."""
+        if self._socket is not None:
+            self._socket.close()
+
+    def _open(self, socket: WebSocketRoute) -> None:
+        self._socket = socket
+        self.streams += 1
+        self.watched = []
+        self._log_offsets.clear()
+
+        def on_message(message: str | bytes) -> None:
+            before = {json.dumps(item) for item in self.watched}
+            self.watched = json.loads(message)["watch"]
+            for item in self.watched:
+                if json.dumps(item) not in before:
+                    self._send(item)
+
+        socket.on_message(on_message)
+
+    def _send(self, item: Json) -> None:
+        if self._socket is None:
+            return
+        topic = item["topic"]
+        names = {key: item[key] for key in ("topic", "job", "stream") if key in item}
+        if topic in self.errors:
+            body = {"error": self.errors[topic]}
+        elif topic == "log":
+            place = (item["job"], item["stream"])
+            start = self._log_offsets.get(place, item.get("offset"))
+            body = {"data": self._log_piece(*place, start)}
+            self._log_offsets[place] = body["data"]["next_offset"]
+        else:
+            body = {"data": self._data(topic)}
+        self._socket.send(json.dumps(names | body))
+
+    def _data(self, topic: str) -> Json:
+        data: Json = getattr(self, topic)
+        if topic == "session":
+            data = data | {"now": time.time()}
+        return data
+
+    def _answer(self, route: Route) -> None:
+        url = urlparse(route.request.url)
+        path = url.path.partition("/jupyter-hpc/")[2]
+        error = self.errors.get(path)
+        if error is not None:
+            route.fulfill(status=error.get("status", 503), json=error)
+            return
+        parts = path.split("/")
+        if route.request.method == "POST":
+            self.actions.append((parts[2], parts[1]))
+            route.fulfill(json={"message": "Done.", "hint": "", "results": []})
+        elif path == "gpus/history":
+            route.fulfill(json=a_history(self.gpus))
+        elif parts[0] == "jobs" and parts[2:] == ["log"]:
+            query = parse_qs(url.query)
+            offset = int(query["offset"][0]) if "offset" in query else None
+            route.fulfill(json=self._log_piece(parts[1], query["stream"][0], offset))
+        elif parts[0] == "jobs" and parts[2:] == ["gpus"]:
+            route.fulfill(json=a_history(self.gpus) | {"source": "recording"})
+        elif parts[0] == "jobs" and len(parts) == 2:
+            route.fulfill(json=self.views.get(parts[1]) or a_job_view(parts[1]))
+        else:
+            route.fulfill(json=self._data(path))
+
+    def _log_piece(self, job: str, stream: str, offset: int | None) -> Json:
+        text = self.logs.get(job, "") if stream == "stdout" else ""
+        start = offset or 0
+        return {
+            "job": job,
+            "stream": stream,
+            "path": f"/home/alice/slurm-{job}.out",
+            "file": "8:1",
+            "size": len(text),
+            "offset": start,
+            "next_offset": len(text),
+            "text": text[start:],
+            "eof": True,
+            "restarted": False,
+            "exists": True,
+            "message": None,
+        }

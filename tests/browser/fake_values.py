@@ -1,0 +1,295 @@
+"""What the server extension would answer, made up for a test."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def dated(age: float = 0.0) -> Json:
+    return {"taken_at": time.time() - age, "age": age}
+
+
+def a_session(minutes_left: float = 145, **changes: Any) -> Json:
+    now = time.time()
+    job = {
+        "id": "4711",
+        "name": "jupyter",
+        "partition": "gpu",
+        "account": "physics",
+        "qos": "normal",
+        "nodes": ["gpu01"],
+        "cpus": 16,
+        "memory_mb": 131072,
+        "gpus": 2,
+        "gpu_type": "a100",
+        "started": now - 95 * 60,
+        "ends": now + minutes_left * 60,
+        "time_left": minutes_left * 60,
+        "ends_from": "environment",
+        **dated(),
+    }
+    return {
+        "host": "gpu01",
+        "user": "alice",
+        "cluster": {"name": "ulysses", "title": "Ulysses", "docs": "https://example.org/docs"},
+        "job": job,
+        "problem": None,
+        "memory": {
+            "used": 23_400_000_000,
+            "limit": 137_438_953_472,
+            "source": "cgroup v2",
+            "scope": "this job on this node",
+            **dated(),
+        },
+        "features": {
+            "gpus": True,
+            "jobs": True,
+            "job_actions": True,
+            "logs": True,
+            "storage": True,
+            "batch": True,
+        },
+        "now": now,
+        **changes,
+    }
+
+
+def some_gpus(count: int, *, idle_minutes: float | None = None, **changes: Any) -> Json:
+    gib = 1024**3
+    notebook = {"path": "train.ipynb", "name": "train.ipynb", "kernel_id": "k1", "session_id": "s1"}
+    return {
+        "source": "nvml",
+        "simulated": False,
+        "driver": "560.35",
+        "stale": False,
+        "problem": None,
+        "interval": 1.0,
+        "gpus": [
+            {
+                "id": f"GPU-{index}",
+                "index": index,
+                "name": "NVIDIA A100-SXM4-80GB",
+                "kind": "gpu",
+                "load": 0.0 if idle_minutes else 97.0 - 9 * index,
+                "memory_used": (71 - 6 * index) * gib,
+                "memory_total": 80 * gib,
+                "power": 388.0 - 20 * index,
+                "power_limit": 400.0,
+                "temperature": 67.0 - index,
+                "clock": 1410.0,
+                "clock_max": 1410.0,
+                "memory_clock": 1593.0,
+                "processes": [
+                    {"pid": 100, "name": "python", "memory": 60 * gib, "notebook": notebook},
+                    {"pid": 200, "name": "python3", "memory": 4 * gib, "notebook": None},
+                ]
+                if index == 0
+                else [],
+                "idle_since": time.time() - 60 * idle_minutes if idle_minutes else None,
+                "problem": None,
+            }
+            for index in range(count)
+        ],
+        **dated(),
+        **changes,
+    }
+
+
+def a_history(gpus: Json) -> Json:
+    """Ten minutes that look like training: bursts with pauses for validation."""
+    now = gpus["taken_at"]
+    times = [now - 600 + 2 * step for step in range(300)]
+    return {
+        "source": gpus["source"],
+        "simulated": gpus["simulated"],
+        "taken_at": now,
+        "times": times,
+        "gpus": [
+            {
+                "id": gpu["id"],
+                "index": gpu["index"],
+                "name": gpu["name"],
+                "memory_total": gpu["memory_total"],
+                "load": [
+                    12.0 if (step // 12 + gpu["index"]) % 5 == 0 else 88 + 10 * (step % 3) / 3
+                    for step in range(300)
+                ],
+                "memory_used": [
+                    min(gpu["memory_used"], gpu["memory_used"] * step / 60) for step in range(300)
+                ],
+                "power": [250 + 100 * (step % 7) / 7 for step in range(300)],
+                "temperature": [60 + step % 5 for step in range(300)],
+            }
+            for gpu in gpus["gpus"]
+        ],
+    }
+
+
+def a_job(job_id: str, **changes: Any) -> Json:
+    now = time.time()
+    return {
+        "id": job_id,
+        "target": job_id,
+        "name": f"train-{job_id}",
+        "state": "RUNNING",
+        "phase": "running",
+        "reason": "None",
+        "reason_text": None,
+        "reason_advice": None,
+        "partition": "gpu",
+        "account": "physics",
+        "qos": "normal",
+        "nodes": "gpu01",
+        "node_count": 1,
+        "cpus": 8,
+        "memory_mb": 65536,
+        "gpus": 1,
+        "gpu_type": "a100",
+        "time_limit": 14400,
+        "submitted": now - 7200,
+        "started": now - 3600,
+        "ends": now + 10800,
+        "estimated_start": None,
+        "array_id": None,
+        "array_tasks": None,
+        "het_id": None,
+        "het_offset": None,
+        "over_time": False,
+        **changes,
+    }
+
+
+def a_waiting_job(job_id: str, **changes: Any) -> Json:
+    waiting: Json = {
+        "state": "PENDING",
+        "phase": "pending",
+        "reason": "Priority",
+        "reason_text": "Jobs with a higher priority are ahead of it.",
+        "reason_advice": "Wait; a shorter time limit may let it start earlier.",
+        "nodes": "",
+        "started": None,
+        "ends": None,
+        "estimated_start": time.time() + 5400,
+    }
+    return a_job(job_id, **waiting | changes)
+
+
+def a_finished_job(job_id: str, **changes: Any) -> Json:
+    now = time.time()
+    job = a_job(job_id)
+    dropped = ("target", "reason_text", "reason_advice", "ends", "estimated_start", "array_id")
+    dropped_too = ("array_tasks", "het_id", "het_offset", "over_time")
+    finished = {key: value for key, value in job.items() if key not in dropped + dropped_too}
+    ending = {
+        "state": "COMPLETED",
+        "phase": "ended",
+        "state_text": "It ended well.",
+        "state_advice": "",
+        "ended": now - 600,
+        "elapsed": 3000,
+        "exit_code": 0,
+        "signal": 0,
+    }
+    return finished | ending | changes
+
+
+def some_jobs(count: int, *, finished: int = 2, **changes: Any) -> Json:
+    jobs = [
+        a_job(str(1000 + index)) if index % 3 == 0 else a_waiting_job(str(1000 + index))
+        for index in range(count)
+    ]
+    return {
+        "version": 1,
+        "jobs": jobs,
+        "problem": None,
+        "next_poll": 60.0,
+        "finished": {
+            "jobs": [a_finished_job(str(900 - index)) for index in range(finished)],
+            "since": time.time() - 259200,
+            "problem": None,
+            **dated(30),
+        },
+        **dated(12),
+        **changes,
+    }
+
+
+def a_job_view(job_id: str, **changes: Any) -> Json:
+    return {
+        "job": a_job(job_id)
+        | {"exit_code": None, "signal": None, "fields": {"JobId": job_id, "Requeue": "1"}},
+        "finished": False,
+        "state_text": "It runs.",
+        "state_advice": "",
+        "reason": None,
+        "estimated_start": None,
+        "efficiency": None,
+        "advice": [],
+        "script": "#!/bin/bash\n#SBATCH --gpus=1\nsrun python train.py\n",
+        "files": {
+            "stdout": f"/home/alice/slurm-{job_id}.out",
+            "stderr": f"/home/alice/slurm-{job_id}.out",
+            "work_dir": "/home/alice",
+            "contents_path": "",
+            "run_dir": None,
+            "run_path": None,
+            "recording": True,
+        },
+        "problem": None,
+        **dated(),
+        **changes,
+    }
+
+
+def a_storage_report() -> Json:
+    gib = 1024**3
+    place = {
+        "kind": "home",
+        "source": "lfs quota",
+        "label": "your quota",
+        "used": 171 * gib,
+        "limit": 200 * gib,
+        "files_used": 943_210,
+        "files_limit": 1_000_000,
+        "report": None,
+        "purge_days": None,
+        "backup": True,
+        "note": None,
+        "problem": None,
+    }
+    scratch = {
+        "source": "file system",
+        "label": "the whole file system, not your quota",
+        "used": 410_000 * gib,
+        "limit": 1_000_000 * gib,
+        "files_used": None,
+        "files_limit": None,
+        "purge_days": 30,
+        "backup": False,
+    }
+    return {
+        "places": [
+            {"name": "home", "path": "/home/alice", **place},
+            {"name": "scratch", "path": "/scratch/alice", **place, **scratch, "kind": "scratch"},
+        ],
+        "budget": {
+            "source": "sshare",
+            "unit": None,
+            "rates": {},
+            "accounts": [
+                {
+                    "account": "physics",
+                    "usage": 8_640_000,
+                    "fairshare": 0.412,
+                    "limits": [{"resource": "gres/gpu", "used": 41_000, "limit": 60_000}],
+                }
+            ],
+            "report": None,
+            "problem": None,
+        },
+        "problem": None,
+        **dated(120),
+    }

@@ -1,0 +1,77 @@
+"""A real Chromium, driven by Playwright; a plugin for the whole test run."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.tools import ROOT, chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+#: Where screenshots go when somebody wants to look at them.
+SCREENSHOTS_VARIABLE = "JUPYTER_HPC_SCREENSHOTS"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One Chromium for a module of tests.
+
+    Not for the whole run: while Playwright's synchronous side is open, its event
+    loop counts as running, and the async tests of other modules could not start theirs.
+    """
+    from playwright.sync_api import sync_playwright
+
+    path = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One profile for a module of tests, so that JupyterLab's files are loaded once."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A fresh tab."""
+    page = context.new_page()
+    page.set_default_timeout(45_000)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def screenshot(page: Page, request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """screenshot("dark") keeps a picture if JUPYTER_HPC_SCREENSHOTS names a folder."""
+    folder = os.environ.get(SCREENSHOTS_VARIABLE)
+
+    def take(name: str) -> None:
+        if folder:
+            page.wait_for_timeout(500)
+            module = re.sub(r"^test_", "", Path(str(request.node.path)).stem)
+            path = ROOT / folder / f"{module}-{name}.png"
+            page.screenshot(path=path)
+
+    return take

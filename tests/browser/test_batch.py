@@ -1,0 +1,187 @@
+"""“Run as batch job” in a real Chromium: from the button to the figure, on the real cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.batch.notebooks import AnyCell, Text, notebook
+from tests.browser.lab import QUIET_SETTINGS
+from tests.browser.waiting import wait_until
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.cluster.layout import user_named
+from tests.connect.sessions import connected, run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+pytestmark = pytest.mark.timeout(300)
+
+Take = Callable[[str], None]
+
+#: A training without torch: it reports, draws, and shows a value.
+TRAINING: list[AnyCell] = [
+    Text("# Fitting a line\nBy gradient descent, with nothing but Python."),
+    "learning_rate = 0.1\nsteps = 40",
+    "%matplotlib inline\n"
+    "import random\nimport matplotlib.pyplot as plt\n"
+    "random.seed(1)\n"
+    "xs = [i / 20 for i in range(20)]\n"
+    "ys = [3 * x + 1 + random.gauss(0, 0.1) for x in xs]",
+    "slope, shift, losses = 0.0, 0.0, []\n"
+    "for step in range(steps):\n"
+    "    errors = [slope * x + shift - y for x, y in zip(xs, ys)]\n"
+    "    slope -= learning_rate * sum(e * x for e, x in zip(errors, xs)) / len(xs) * 2\n"
+    "    shift -= learning_rate * sum(errors) / len(xs) * 2\n"
+    "    losses.append(sum(e * e for e in errors) / len(xs))\n"
+    "    if step % 10 == 0:\n"
+    "        print(f'step {step} loss: {losses[-1]:.4f}', flush=True)",
+    "plt.plot(losses)\nplt.xlabel('step')\nplt.ylabel('loss')\nplt.show()",
+    "{'slope': round(slope, 2), 'shift': round(shift, 2)}",
+]
+
+#: alice's cluster: small jobs on the CPU node unless she says otherwise.
+PROFILE: dict[str, dict[str, Any]] = {
+    "slurm": {"poll_seconds": 2},
+    "allocation": {"time": "02:00:00", "cpus": 1, "memory": "1G", "gpus": 0},
+}
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Iterator[Laptop]:
+    """A laptop of alice; her jobs and files are gone afterwards."""
+    for plugin, values in QUIET_SETTINGS.items():
+        settings = f".jupyter/lab/user-settings/{plugin}.jupyterlab-settings"
+        write(cluster, settings, json.dumps(values))
+    fresh = cluster.laptop("alice", "batch")
+    fresh.write_profile("mini", PROFILE)
+    yield fresh
+    cluster.run("login1", ["scancel", "--user=alice"])
+    cluster.wait_until_idle()
+    for name in (".jupyter", "project"):
+        shutil.rmtree(cluster.home("alice") / name, ignore_errors=True)
+
+
+def write(cluster: Cluster, name: str, text: str) -> None:
+    """A file in alice's home on the cluster, hers."""
+    home, alice = cluster.home("alice"), user_named("alice")
+    path = home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    for each in (path, *path.parents):
+        if home in each.parents:
+            os.chown(each, alice.uid, alice.uid)
+
+
+def write_notebook(cluster: Cluster, name: str, cells: Sequence[AnyCell]) -> Path:
+    write(cluster, name, json.dumps(notebook(cells)))
+    return cluster.home("alice") / name
+
+
+def open_notebook(page: Page, laptop: Laptop, path: str) -> Locator:
+    """The notebook, with its kernel ready."""
+    page.goto(run(laptop, "url", "mini").stdout.strip())
+    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=60_000)
+    base = page.url.partition("/lab")[0]
+    page.goto(f"{base}/lab/tree/{path}")
+    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=60_000)
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
+    return page.locator(".jp-NotebookPanel")
+
+
+def open_dialog(page: Page) -> Locator:
+    """The dialog with its first preview; a kernel's first start changes the notebook."""
+    toolbar = page.locator(".jp-NotebookPanel-toolbar")
+    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
+    toolbar.get_by_role("button", name="Run as batch job").click()
+    page.get_by_text("Save the notebook?").wait_for()
+    page.get_by_role("button", name="Save and Go On").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("(an estimate)").wait_for()
+    return dialog
+
+
+def test_from_the_button_to_the_figure(
+    cluster: Cluster, laptop: Laptop, page: Page, screenshot: Take
+) -> None:
+    path = write_notebook(cluster, "project/line.ipynb", TRAINING)
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready", 60)
+        open_notebook(page, laptop, "project/line.ipynb")
+        dialog = open_dialog(page)
+        dialog.get_by_role("tab", name="Job").click()
+        dialog.get_by_text("#SBATCH --time=02:00:00").wait_for()
+        dialog.get_by_role("tab", name="Changes").click()
+        dialog.get_by_role("button", name="Cell 3").first.wait_for()
+        assert dialog.get_by_label("learning_rate").get_attribute("placeholder") == "0.1"
+
+        submit = dialog.get_by_role("button", name="Submit the job")
+        dialog.get_by_label("Time limit").fill("9-00:00:00")
+        dialog.get_by_text("is longer than partition cpu allows").wait_for()
+        assert submit.is_disabled()
+        dialog.get_by_label("Time limit").fill("00:10:00")
+        dialog.get_by_label("steps").fill("50")
+        dialog.get_by_role("tab", name="Script").click()
+        wait_until(page, submit.is_enabled)
+        dialog.get_by_text("(an estimate)").wait_for()
+        screenshot("dialog")
+        submit.click()
+
+        page.get_by_text("project/line.ipynb is job").wait_for()
+        page.get_by_role("button", name="Open the Job").click()
+        log = page.get_by_role("region", name="Output")
+        log.get_by_text("step 40 loss:").wait_for(timeout=90_000)
+        saved = json.loads(path.read_text())["metadata"]["jupyter-hpc"]["batch"]
+        assert saved == {"request": {"time": "00:10:00"}, "parameters": {"steps": "50"}}
+
+        page.get_by_role("tab", name="Files").click()
+        page.get_by_role("button", name="cell05_1.png").click(timeout=60_000)
+        figure = page.locator(".jp-ImageViewer img")
+        figure.wait_for()
+        wait_until(page, lambda: figure.evaluate("image => image.naturalWidth") > 100)
+        screenshot("figure")
+
+
+def test_a_refusal_leads_to_its_cell_and_the_file_browser_to_the_dialog(
+    cluster: Cluster, laptop: Laptop, page: Page, screenshot: Take
+) -> None:
+    """Also: what was chosen last is there again, and Enter in a field submits nothing."""
+    odd: list[AnyCell] = [*TRAINING[:2], "%unheard_of steps"]
+    cells = notebook(odd)
+    cells["metadata"]["jupyter-hpc"] = {"batch": {"request": {"time": "00:07:00"}}}
+    write(cluster, "project/odd.ipynb", json.dumps(cells))
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready", 60)
+        open_notebook(page, laptop, "project/odd.ipynb")
+        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
+        page.locator(".jp-DirListing-item", has_text="odd.ipynb").click(button="right")
+        page.get_by_role("menuitem", name="Run as batch job").click()
+        page.get_by_role("button", name="Save and Go On").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_text("cannot become a script").wait_for()
+        assert dialog.get_by_label("Time limit").input_value() == "00:07:00"
+        dialog.get_by_label("Time limit").press("Enter")
+        assert dialog.get_by_role("button", name="Submit the job").is_disabled()
+        screenshot("refused")
+        dialog.get_by_role("button", name="Cell 3").click()
+        dialog.wait_for(state="detached")
+        active = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
+        assert "unheard_of" in active.inner_text()
+
+        page.keyboard.press("Control+Shift+C")
+        page.locator(".lm-CommandPalette-input").fill("run as batch")
+        page.keyboard.press("Enter")
+        dialog.get_by_text("cannot become a script").wait_for()
+        dialog.get_by_role("button", name="executed notebook instead").click()
+        dialog.get_by_text("(an estimate)").wait_for()
+        dialog.get_by_role("tab", name="Job").click()
+        dialog.get_by_text("#SBATCH --time=00:07:00").wait_for()
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")

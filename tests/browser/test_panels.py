@@ -1,0 +1,377 @@
+"""The panels in a real JupyterLab, in every state that can be told to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.fake_api import FakeApi
+from tests.browser.fake_values import (
+    a_finished_job,
+    a_job,
+    a_job_view,
+    a_session,
+    a_waiting_job,
+    some_gpus,
+    some_jobs,
+)
+from tests.browser.lab import LabServer, lab_server
+from tests.browser.waiting import wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+pytestmark = pytest.mark.timeout(180)
+
+Take = Callable[[str], None]
+
+SILENT = {"message": "Slurm's controller does not answer.", "hint": "Try again in a minute."}
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    with lab_server(tmp_path_factory.mktemp("lab")) as server:
+        (server.notebooks / "train.ipynb").write_text(
+            '{"cells": [], "metadata": {"kernelspec": {"name": "python3", "display_name": "Python",'
+            ' "language": "python"}}, "nbformat": 4, "nbformat_minor": 5}'
+        )
+        yield server
+
+
+@pytest.fixture
+def api(page: Page) -> FakeApi:
+    return FakeApi(page)
+
+
+@pytest.fixture
+def open_panel(page: Page, lab: LabServer) -> Callable[[], Locator]:
+    """Load JupyterLab and show the panel; returns it."""
+
+    def show() -> Locator:
+        page.goto(lab.address("lab/workspaces/test") + "&reset")
+        page.wait_for_selector("#jupyter-hpc-panel", state="attached")
+        panel = page.locator("#jupyter-hpc-panel")
+        page.get_by_role("tab", name="HPC").click()
+        panel.wait_for()
+        return panel
+
+    return show
+
+
+def test_all_sections(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    panel = open_panel()
+    panel.get_by_text("2 h 24 min", exact=True).wait_for()
+    assert panel.get_by_role("meter", name="Memory").get_attribute("aria-valuenow") == "17"
+    load = panel.get_by_role("img", name="GPU 0, load over 10 minutes")
+    assert "last 97 %" in (load.get_attribute("aria-label") or "")
+    assert panel.get_by_role("row").count() == 4
+    panel.get_by_text("943,210 of 1,000,000").wait_for()
+    assert page.locator(".jp-Hpc-status").inner_text().split("\n") == [
+        "ulysses: 2 h 24 min left",
+        "GPU 93 %",
+    ]
+    screenshot("all")
+
+
+def test_folded_sections_ask_for_nothing(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator]
+) -> None:
+    panel = open_panel()
+    panel.get_by_role("row").first.wait_for()
+    assert {"topic": "jobs"} in api.watched
+    with page.expect_response(
+        lambda response: (
+            response.request.method == "PUT"
+            and "folded-sections" in (response.request.post_data or "")
+        )
+    ):
+        panel.get_by_role("button", name="Jobs", exact=True).click()
+    wait_until(page, lambda: {"topic": "jobs"} not in api.watched)
+    page.reload()
+    panel.wait_for()
+    panel.get_by_text("Time left").wait_for()
+    folded = panel.get_by_role("button", name="Jobs", exact=True)
+    assert folded.get_attribute("aria-expanded") == "false"
+    assert {"topic": "jobs"} not in api.watched
+    folded.click()
+    wait_until(page, lambda: {"topic": "jobs"} in api.watched)
+
+
+def test_a_closed_panel_leaves_only_the_status_bar(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator]
+) -> None:
+    open_panel().get_by_role("row").first.wait_for()
+    page.get_by_role("tab", name="HPC").click()
+    wait_until(page, lambda: sorted(item["topic"] for item in api.watched) == ["gpus", "session"])
+
+
+def test_a_cut_connection_comes_back_in_silence(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator]
+) -> None:
+    panel = open_panel()
+    panel.get_by_role("row").first.wait_for()
+    api.cut()
+    wait_until(page, lambda: api.streams == 2)
+    api.jobs = some_jobs(5) | {"version": 2}
+    api.push("jobs")
+    panel.get_by_text("Queue (5)").wait_for()
+    assert panel.locator(".jp-Hpc-problem").count() == 0
+
+
+def test_nothing_is_there(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    nothing = {"message": "This job has no GPU.", "hint": "Ask for one with --gpus=1."}
+    api.errors = {"gpus": nothing, "gpus/history": nothing}
+    api.jobs = some_jobs(0, finished=0)
+    panel = open_panel()
+    panel.get_by_text("This job has no GPU.").wait_for()
+    panel.get_by_text("Ask for one with --gpus=1.").wait_for()
+    panel.get_by_text("You have no job in the queue.").wait_for()
+    assert page.locator(".jp-Hpc-status").inner_text() == "ulysses: 2 h 24 min left"
+    screenshot("nothing")
+
+
+def test_problems_are_told_beside_the_last_data(
+    api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    panel = open_panel()
+    panel.get_by_role("row").first.wait_for()
+    api.jobs |= {"problem": SILENT, "age": 340.0}
+    api.gpus |= {"stale": True, "age": 9.0}
+    api.push()
+    panel.get_by_text(SILENT["message"]).wait_for()
+    panel.get_by_text("5 min old").wait_for()
+    panel.get_by_text("These values are 9 s old").wait_for()
+    assert panel.get_by_role("row").count() == 4
+    screenshot("problems")
+
+
+def test_eight_gpus(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    api.gpus = some_gpus(8, simulated=True)
+    panel = open_panel()
+    panel.get_by_text("GPU 7").wait_for()
+    assert panel.get_by_text("simulated", exact=True).count() == 8
+    panel.get_by_role("button", name="Session", exact=True).click()
+    screenshot("eight-gpus")
+    panel.get_by_role("button", name="train.ipynb").click()
+    page.get_by_role("tab", name="train.ipynb").wait_for()
+
+
+def test_ten_thousand_jobs(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    api.jobs = some_jobs(10_000)
+    panel = open_panel()
+    panel.get_by_text("Queue (10000)").wait_for()
+    rows = panel.locator(".jp-Hpc-table tbody tr:not([aria-hidden])")
+    assert rows.count() < 60
+    panel.locator(".jp-Hpc-table").evaluate("box => box.scrollTop = box.scrollHeight")
+    panel.get_by_role("button", name="train-10999").wait_for()
+    screenshot("ten-thousand")
+    panel.get_by_label("Filter jobs").fill("train-5000")
+    panel.get_by_role("button", name="train-5000").wait_for()
+    assert rows.count() == 1
+
+
+def test_hostile_names_are_text(api: FakeApi, open_panel: Callable[[], Locator]) -> None:
+    name = '<img src=x onerror="document.title=1"> | a,b "c" \u2028'
+    api.jobs = some_jobs(0) | {"jobs": [a_job("5", name=name)]}
+    panel = open_panel()
+    button = panel.locator(".jp-Hpc-job-name button")
+    button.wait_for()
+    assert button.inner_text().startswith("<img src=x")
+    assert panel.locator("img").count() == 0
+
+
+def test_an_array_opens_and_is_cancelled(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    parts = [a_job(f"35_{task}", array_id="35", array_tasks=str(task)) for task in (1, 2)]
+    rest = a_waiting_job("35_[3-9%2]", array_id="35", array_tasks="3-9%2", target="35_[3-9]")
+    api.jobs = some_jobs(0) | {"jobs": [*parts, rest]}
+    panel = open_panel()
+    panel.get_by_text("7 PENDING").wait_for()
+    panel.get_by_role("button", name="train-35_1").click()
+    panel.get_by_label("Select job 35_[3-9]").check()
+    panel.get_by_label("Select job 35_2").check()
+    screenshot("array")
+    panel.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog")
+    assert "Cancel 2 jobs?" in dialog.inner_text()
+    screenshot("cancel")
+    dialog.get_by_role("button", name="Cancel the Jobs").click()
+    page.get_by_text("Done.").wait_for()
+    assert api.actions == [("cancel", "35_2%2C35_%5B3-9%5D")]
+
+
+def test_a_refusal_is_told_in_words(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    refusal = {"message": "Job 1001 is not yours.", "hint": "Ask its owner.", "status": 403}
+    api.errors["jobs/1001/hold"] = refusal
+    panel = open_panel()
+    panel.get_by_label("Select job 1001").check()
+    panel.get_by_role("button", name="Hold").click()
+    page.get_by_role("dialog").get_by_role("button", name="Hold").click()
+    page.get_by_text("Job 1001 is not yours. Ask its owner.").wait_for()
+    screenshot("refused")
+
+
+def test_job_view(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    epochs = [f"epoch {n:2}  loss {2.3 / n:.4f}  accuracy {1 - 0.6 / n:.3f}" for n in range(1, 31)]
+    api.logs["1000"] = "\n".join(["\x1b[32mready\x1b[0m", *epochs, " 10%\r100%", ""])
+    panel = open_panel()
+    panel.get_by_role("button", name="train-1000").click()
+    log = page.get_by_role("region", name="Output")
+    log.get_by_text("100%").wait_for()
+    assert log.inner_text().splitlines()[:-1] == ["ready", *epochs, "100%"]
+    assert log.locator(".ansi-green-fg").inner_text() == "ready"
+    api.logs["1000"] += "grown\n"
+    api.push("log")
+    log.get_by_text("grown").wait_for()
+    screenshot("job-log")
+    tabs = page.locator(".jp-Hpc-tabs")
+    tabs.get_by_role("tab", name="Details").click()
+    page.get_by_text("1 node · 8 CPUs").wait_for()
+    wait_until(page, lambda: all(item["topic"] != "log" for item in api.watched))
+    tabs.get_by_role("tab", name="GPU").click()
+    page.get_by_role("img", name="Power").first.wait_for()
+    screenshot("job-gpu")
+    tabs.get_by_role("tab", name="Script").click()
+    page.get_by_text("srun python train.py").wait_for()
+    tabs.get_by_role("tab", name="Files").click()
+    page.get_by_role("button", name="train.ipynb").last.wait_for()
+
+
+def test_job_view_of_a_finished_job(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    ratio = {"percent": 31.0, "used": "2.5 cores", "requested": "8 cores"}
+    api.views["900"] = a_job_view(
+        "900",
+        job=a_finished_job("900"),
+        finished=True,
+        state_text="It ended well.",
+        efficiency={"cpu": ratio, "memory": ratio, "gpu": None, "time": ratio},
+        advice=[{"message": "Three CPUs would have been enough.", "line": "#SBATCH -c 3"}],
+    )
+    panel = open_panel()
+    panel.get_by_role("button", name="Finished (2)").click()
+    panel.get_by_role("button", name="train-900").click()
+    page.locator(".jp-Hpc-tabs").get_by_role("tab", name="Details").click()
+    page.get_by_text("31 %: 2.5 cores of 8 cores").first.wait_for()
+    page.get_by_text("#SBATCH -c 3").wait_for()
+    screenshot("job-finished")
+
+
+def test_job_changes_are_told(page: Page, api: FakeApi, open_panel: Callable[[], Locator]) -> None:
+    panel = open_panel()
+    panel.get_by_role("row").first.wait_for()
+    ended = a_finished_job("1000", state="TIMEOUT", state_text="It reached its time limit.")
+    jobs = some_jobs(3)
+    jobs["jobs"] = [a_job("1001"), jobs["jobs"][2]]
+    jobs["finished"]["jobs"].insert(0, ended)
+    api.jobs = jobs | {"version": 2}
+    api.push("jobs")
+    page.get_by_text("Job 1001 (train-1001) has started.").wait_for()
+    page.get_by_text("Job 1000 (train-1000): It reached its time limit.").wait_for()
+    page.get_by_role("button", name="Open", exact=True).last.click()
+    page.locator(".jp-Hpc-jobview").wait_for()
+
+
+def test_time_limit_warning_saves_at_the_last_step(
+    page: Page,
+    api: FakeApi,
+    lab: LabServer,
+    open_panel: Callable[[], Locator],
+    screenshot: Take,
+) -> None:
+    panel = open_panel()
+    panel.get_by_role("button", name="train.ipynb").click()
+    page.get_by_role("tab", name="train.ipynb").wait_for()
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for()
+    page.keyboard.press("Escape")
+    page.keyboard.press("b")
+    api.session = a_session(minutes_left=9)
+    api.push("session")
+    page.get_by_text("This session ends in 8 min: its job reaches the time limit.").wait_for()
+    assert "jp-mod-warn" in (page.locator(".jp-Hpc-status").get_attribute("class") or "")
+    assert "ulysses ends in 8 min" in page.locator(".jp-Hpc-status").inner_text()
+    screenshot("ten-minutes")
+    before = (lab.notebooks / "train.ipynb").stat().st_mtime
+    api.session = a_session(minutes_left=2)
+    api.push("session")
+    page.get_by_text("This session ends in 1 min. All documents are saved.").wait_for()
+    wait_until(page, lambda: (lab.notebooks / "train.ipynb").stat().st_mtime > before)
+    screenshot("three-minutes")
+
+
+def test_idle_notice_names_the_notebook(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    api.gpus = some_gpus(1, idle_minutes=20)
+    open_panel()
+    page.get_by_text("GPU 0 has been idle for 20 min. train.ipynb holds 60 GiB").wait_for()
+    screenshot("idle")
+    with page.expect_request(lambda request: request.method == "DELETE") as asked:
+        page.get_by_role("button", name="Shut Down Its Kernel").click()
+    assert asked.value.url.partition("?")[0].endswith("/api/kernels/k1")
+
+
+def test_dark_and_high_contrast(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    panel = open_panel()
+    panel.get_by_role("row").first.wait_for()
+    light = background(panel)
+    for theme in ("JupyterLab Dark", "JupyterLab Dark High Contrast", "JupyterLab Light"):
+        page.evaluate(
+            "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme
+        )
+        page.wait_for_selector(f"body[data-jp-theme-name='{theme}']", state="attached")
+        assert (background(panel) == light) is (theme == "JupyterLab Light")
+        screenshot(theme.replace("JupyterLab ", "").replace(" ", "-").lower())
+
+
+def test_wide_panel(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+) -> None:
+    panel = open_panel()
+    panel.get_by_role("row").first.wait_for()
+    assert panel.get_by_role("columnheader", name="Resources").count() == 0
+    handle = page.locator("#jp-main-split-panel > .lm-SplitPanel-handle").first
+    box = handle.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 2, box["y"] + 300)
+    page.mouse.down()
+    page.mouse.move(900, box["y"] + 300, steps=5)
+    page.mouse.up()
+    panel.get_by_role("columnheader", name="Resources").wait_for()
+    screenshot("wide")
+
+
+def test_commands_are_in_the_palette(
+    page: Page, api: FakeApi, open_panel: Callable[[], Locator]
+) -> None:
+    open_panel()
+    page.keyboard.press("Control+Shift+C")
+    page.keyboard.type("HPC open a job")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    dialog.locator("input").fill("1002")
+    dialog.get_by_role("button", name="Ok").click()
+    page.locator(".jp-Hpc-jobview").get_by_role("heading", name="train-1002").wait_for()
+
+
+def background(panel: Locator) -> str:
+    colour: str = panel.evaluate("node => getComputedStyle(node).backgroundColor")
+    return colour

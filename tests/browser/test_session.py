@@ -1,0 +1,204 @@
+"""A whole session in a real Chromium: connect on the real cluster, seen from its tab."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.cluster.layout import user_named
+from tests.connect.sessions import connected, run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.timeout(300)
+
+Take = Callable[[str], None]
+
+#: JupyterLab asks once whether it may fetch news; the question would cover the page.
+QUIET = {"fetchNews": "false", "checkForUpdates": False}
+
+COUNTER = """\
+import time
+for number in range({count}):
+    print(number, flush=True)
+    time.sleep(0.1)
+"""
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Iterator[Laptop]:
+    """A laptop of alice with a profile "mini"; her jobs and mallory's are gone afterwards."""
+    settings = ".jupyter/lab/user-settings/@jupyterlab/apputils-extension"
+    _write(cluster, f"{settings}/notification.jupyterlab-settings", json.dumps(QUIET))
+    fresh = cluster.laptop("alice", "browser")
+    fresh.write_profile("mini", {"slurm": {"poll_seconds": 2}, "allocation": {"time": "02:00:00"}})
+    yield fresh
+    cluster.fill_hole()
+    cluster.run("login1", ["scancel", "--user=alice"])
+    cluster.run("login1", ["scancel", "--user=mallory"])
+    cluster.wait_until_idle()
+    shutil.rmtree(cluster.home("alice") / ".jupyter", ignore_errors=True)
+
+
+def test_the_bookmark_shows_the_queue_and_becomes_jupyterlab(
+    cluster: Cluster, laptop: Laptop, page: Page, screenshot: Take
+) -> None:
+    """And in the next job, on another node, the same browser needs no token."""
+    _occupy(cluster, "gpu")
+    with connected(laptop, "mini", "--partition", "gpu") as session:
+        session.wait_for("pending")
+        bookmark = _bookmark(laptop)
+        page.goto(bookmark)
+        page.get_by_role("heading", name="Waiting in the queue").wait_for()
+        page.get_by_text(session.events[-1]["reason_text"]).wait_for()
+        screenshot("queue")
+        cluster.run("login1", ["scancel", "--user=mallory"])
+        session.wait_for("ready", 60)
+        _lab(page)
+        assert page.url.startswith(bookmark) and "token" not in page.url
+        assert run(laptop, "stop", "mini").returncode == 0
+        session.wait_exit()
+    with connected(laptop, "mini", "--partition", "cpu") as session:
+        ready = session.wait_for("ready", 60)
+        assert ready["node"] == "cpu01" and ready["url"] == bookmark
+        page.goto(bookmark)
+        _lab(page)
+        assert page.request.get(bookmark.replace("/lab", "/api/status")).status == 200
+        page.locator(".jp-LauncherCard").first.wait_for()
+        page.get_by_role("tab", name="HPC").click()
+        page.get_by_text("cpu01").first.wait_for()
+        screenshot("lab")
+
+
+def test_another_browser_needs_the_token(
+    cluster: Cluster, laptop: Laptop, browser: Browser
+) -> None:
+    with connected(laptop, "mini") as session:
+        url = session.wait_for("ready", 60)["url"]
+        other = browser.new_context()
+        try:
+            page = other.new_page()
+            page.goto(url)
+            assert "/login" in page.url
+            assert other.request.get(url.replace("/lab", "/api/status")).status == 403
+        finally:
+            other.close()
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        15,
+        pytest.param(30, marks=pytest.mark.faults),
+        pytest.param(120, marks=pytest.mark.faults),
+    ],
+)
+def test_a_running_cell_loses_nothing_in_a_black_hole(
+    cluster: Cluster, laptop: Laptop, page: Page, seconds: int, screenshot: Take
+) -> None:
+    count = (seconds + 10) * 10
+    _write(cluster, "counter.ipynb", _notebook(COUNTER.format(count=count)))
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready", 60)
+        _enter(page, laptop)
+        page.goto(_bookmark(laptop) + "/tree/counter.ipynb")
+        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
+        page.evaluate("window.notReloaded = true")
+        page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
+        page.keyboard.press("Shift+Enter")
+        _wait(lambda: len(_shown(page)) > 10, 20)
+        cluster.black_hole()
+        try:
+            began = time.monotonic()
+            before = len(_shown(page))
+            session.wait_for("reconnecting", 15)
+            page.wait_for_timeout((seconds - (time.monotonic() - began)) * 1000)
+            during = len(_shown(page))
+            screenshot(f"hole-{seconds}")
+        finally:
+            cluster.fill_hole()
+            back = time.monotonic()
+        session.wait_for("reconnected", 20)
+        recovered = session.stamps[session.names().index("reconnected")] - back
+        print(f"back {recovered:.2f} s after the link")
+        _wait(lambda: len(_shown(page)) >= count, 60)
+        assert during < before + 30, "the hole was none"
+        assert _shown(page) == list(range(count))
+        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
+        assert page.evaluate("window.notReloaded") is True
+        assert page.locator(".jp-Dialog").count() == 0
+        assert session.names().count("ready") == 1
+
+
+def _occupy(cluster: Cluster, partition: str) -> None:
+    """Let mallory have every node of the partition."""
+    blocker = ["salloc", "--no-shell", "-p", partition, "--exclusive", "-t", "5", "-J", "blocker"]
+    cluster.run("login1", blocker, user="mallory", check=True)
+
+
+def _bookmark(laptop: Laptop) -> str:
+    entry = json.loads(run(laptop, "status", "--json").stdout)[0]
+    return str(entry["url"])
+
+
+def _enter(page: Page, laptop: Laptop) -> None:
+    """What `jupyter-hpc open` does: the address with its token, once for this browser."""
+    page.goto(run(laptop, "url", "mini").stdout.strip())
+    _lab(page)
+
+
+def _lab(page: Page) -> None:
+    page.locator("#jp-main-dock-panel").wait_for(timeout=60_000)
+    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=60_000)
+
+
+def _shown(page: Page) -> list[int]:
+    """The numbers that the notebook shows, in their order."""
+    texts = page.locator(".jp-OutputArea-output pre").all_text_contents()
+    return [int(number) for number in re.findall(r"^\d+$", "\n".join(texts), re.M)]
+
+
+def _wait(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def _notebook(source: str) -> str:
+    cell: dict[str, object] = {
+        "cell_type": "code",
+        "id": "counter",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": [],
+        "source": source,
+    }
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    return json.dumps(
+        {"cells": [cell], "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    )
+
+
+def _write(cluster: Cluster, name: str, text: str) -> None:
+    """A file in alice's home on the cluster, hers."""
+    home, alice = cluster.home("alice"), user_named("alice")
+    path = home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    for each in (path, *(p for p in path.parents if _below(p, home))):
+        os.chown(each, alice.uid, alice.uid)
+
+
+def _below(path: Path, folder: Path) -> bool:
+    return folder in path.parents

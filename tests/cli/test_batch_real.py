@@ -1,0 +1,133 @@
+"""Batch commands from the laptop, on the real cluster: over a session and without one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.connect.sessions import command, connected, environment
+
+SMALL = ["--time", "5", "--cpus", "1", "--mem", "500M", "--gpus", "0"]
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Iterator[Laptop]:
+    fresh = cluster.laptop("alice", "batch")
+    fresh.write_profile("mini", {"slurm": {"poll_seconds": 5}})
+    yield fresh
+    cluster.run("login1", ["scancel", "--user=alice"])
+    cluster.wait_until_idle()
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Path:
+    """A small training that reads a file beside it and writes a result."""
+    cells = [
+        "EPOCHS = 3\nlr = 0.5",
+        "start = float(open('start.txt').read())",
+        "import matplotlib.pyplot as plt\nlosses = [start * lr ** e for e in range(EPOCHS)]\n"
+        "plt.plot(losses)",
+        "open('model.txt', 'w').write(str(losses[-1]))\nprint('last loss', losses[-1])",
+    ]
+    path = tmp_path / "train me.ipynb"
+    _write(path, *cells)
+    (tmp_path / "start.txt").write_text("8")
+    return path
+
+
+def _write(path: Path, *cells: str) -> None:
+    """A notebook with these code cells."""
+    rows = [
+        {"cell_type": "code", "id": f"c{number}", "metadata": {}, "outputs": [], "source": text}
+        | {"execution_count": None}
+        for number, text in enumerate(cells)
+    ]
+    book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": rows}
+    path.write_text(json.dumps(book), encoding="utf-8")
+
+
+def _hpc(laptop: Laptop, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*words),
+        cwd=folder,
+        env=environment(laptop),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("session", [False, True], ids=["own login", "over a session"])
+def test_submit_wait_log_and_results(
+    cluster: Cluster, laptop: Laptop, notebook: Path, session: bool
+) -> None:
+    folder = notebook.parent
+    with connected(laptop, "mini") if session else contextlib.nullcontext() as running:
+        if running is not None:
+            running.wait_for("ready")
+        before = cluster.authentications("login1", "alice")
+        done = _hpc(
+            laptop, folder, "submit", notebook.name, "--on", "mini", *SMALL,
+            "--set", "EPOCHS=2", "--wait",
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        job = done.stdout.strip()
+        assert job.isdigit()
+        log = _hpc(laptop, folder, "log", job, "--on", "mini")
+        assert "last loss 4.0" in log.stdout, log.stderr
+        fetched = _hpc(laptop, folder, "results", job, "--on", "mini", "-o", "back")
+        assert fetched.returncode == 0, fetched.stderr
+        listed = _hpc(laptop, folder, "jobs", "--on", "mini", "--json")
+        assert job in {row["id"] for row in json.loads(listed.stdout)}
+        logins = cluster.authentications("login1", "alice") - before
+        assert logins == (0 if session else 4)
+    back = {path.name for path in (folder / "back").rglob("*") if path.is_file()}
+    assert "cell03_1.png" in back
+
+
+def test_a_dry_run_changes_nothing(cluster: Cluster, laptop: Laptop, notebook: Path) -> None:
+    shown = _hpc(
+        laptop, notebook.parent, "submit", notebook.name, "--on", "mini", *SMALL, "--dry-run"
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "#SBATCH --time=5" in shown.stdout
+    assert "Estimated start" in shown.stderr
+    assert cluster.jobs() == []
+
+
+def test_refusals_have_their_own_codes(laptop: Laptop, notebook: Path) -> None:
+    folder = notebook.parent
+    wrong = _hpc(
+        laptop, folder, "submit", notebook.name, "--on", "mini", *SMALL, "--partition", "nosuch"
+    )
+    assert wrong.returncode == 4
+    assert "partition" in wrong.stderr
+    _write(folder / "odd.ipynb", "%unheard_of x")
+    odd = _hpc(laptop, folder, "submit", "odd.ipynb", "--on", "mini", *SMALL)
+    assert odd.returncode == 3
+    assert "cell 1" in odd.stderr
+    assert _hpc(laptop, folder, "convert", "odd.ipynb").returncode == 3
+    assert not (folder / "hpc-batch").exists()
+    gone = _hpc(laptop, folder, "submit", "missing.ipynb", "--on", "mini", *SMALL)
+    assert gone.returncode == 2
+
+
+def test_a_job_is_cancelled_by_its_id(cluster: Cluster, laptop: Laptop, tmp_path: Path) -> None:
+    _write(tmp_path / "long.ipynb", "import time\ntime.sleep(600)")
+    done = _hpc(laptop, tmp_path, "submit", "long.ipynb", "--on", "mini", *SMALL, "--json")
+    job = json.loads(done.stdout)["job_id"]
+    assert os.path.basename(json.loads(done.stdout)["run_dir"])
+    cancelled = _hpc(laptop, tmp_path, "cancel", job, "--on", "mini")
+    assert cancelled.returncode == 0, cancelled.stderr
+    again = _hpc(laptop, tmp_path, "cancel", "99999", "--on", "mini")
+    assert again.returncode == 1
+    assert "99999" in again.stderr

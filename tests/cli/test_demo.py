@@ -1,0 +1,83 @@
+"""`jupyter-hpc demo` as a newcomer uses it: one command, one address, Ctrl-C."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import sys
+import urllib.parse
+from pathlib import Path
+
+import psutil
+
+from tests.connect.sessions import CHECKOUT, command
+from tests.connect.terminal import Terminal
+
+
+def _environment(home: Path) -> dict[str, str]:
+    kept = {
+        name: os.environ[name] for name in ("LANG", "JUPYTER_HPC_COMMAND_LOG") if name in os.environ
+    }
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    return {**kept, "PATH": path, "HOME": str(home), "PYTHONPATH": str(CHECKOUT)}
+
+
+def _processes(mark: str) -> list[str]:
+    """Command lines of processes that mention the demo's folder, in arguments or environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = " ".join(process.cmdline())
+            if mark in words or mark in " ".join(process.environ().values()):
+                found.append(words)
+        except psutil.Error:
+            continue
+    return found
+
+
+def _get(url: str) -> int:
+    parts = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    try:
+        connection.request("GET", f"/api/status?{parts.query}")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_the_demo_opens_jupyterlab_and_leaves_nothing(tmp_path: Path) -> None:
+    folder, home = tmp_path / "demo", tmp_path / "home"
+    home.mkdir()
+    words = command("demo", "--folder", str(folder), "--no-browser", "--wait", "1")
+    with Terminal(words, _environment(home)) as terminal:
+        terminal.expect("Job 1 waits: ")
+        terminal.expect(r"JupyterLab on demo-gpu1 \(job 1, over ssh\)", 60)
+        url = terminal.expect(r"http://localhost:\d+/lab\?token=[0-9a-f]+")
+        assert _get(url) == 200
+        terminal.control_c()
+        assert terminal.wait(30) == 0
+        assert "was cancelled, as asked" in terminal.shown
+        assert "Traceback" not in terminal.shown
+    assert _processes(str(folder)) == []
+    assert [path.name for path in home.iterdir()] == []
+    assert (folder / "home").is_dir()
+    left = {path.name for path in folder.iterdir()}
+    assert "laptop" not in left
+
+
+def test_the_demo_can_ask_for_a_password_and_a_code(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    words = command("demo", "--folder", str(tmp_path / "d"), "--no-browser", "--mfa")
+    with Terminal(words, _environment(home)) as terminal:
+        shown = terminal.expect(r"Password: \S+   Code: \d+")
+        found = re.fullmatch(r"Password: (\S+)   Code: (\d+)", shown)
+        assert found is not None
+        terminal.expect("[Pp]assword")
+        terminal.type(f"{found[1]}\n")
+        terminal.expect("[Cc]ode")
+        terminal.type(f"{found[2]}\n")
+        terminal.expect(r"over ssh\)", 60)
+        terminal.control_c()
+        assert terminal.wait(30) == 0

@@ -1,0 +1,96 @@
+"""The GPU recording of a batch job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_hpc.gpu.recorder import HEADER, Recorder, mean_load, read_recording
+from jupyter_hpc.gpu.sample import GpuReading, Sample
+
+MIB = 1024 * 1024
+
+
+def sample(time: float, *loads: float | None) -> Sample:
+    return Sample(
+        time,
+        tuple(
+            GpuReading(
+                id=f"g{index}",
+                index=index,
+                name="A, B",
+                load=load,
+                memory_used=100 * MIB,
+                memory_total=400 * MIB,
+                power=50.0,
+            )
+            for index, load in enumerate(loads)
+        ),
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "gpu-usage.csv"
+
+
+def test_what_is_written_can_be_read(path: Path) -> None:
+    recorder = Recorder(path, "gpu01")
+    for second in range(5):
+        recorder.append(sample(1000.0 + second, 10.0 * second, None))
+    view = read_recording(path)
+    assert view.times == [1000.0, 1001.0, 1002.0, 1003.0, 1004.0]
+    one, other = view.gpus
+    assert one.name == "A, B"
+    assert one.load == [0.0, 10.0, 20.0, 30.0, 40.0]
+    assert one.memory_used == [100 * MIB] * 5
+    assert one.memory_total == 400 * MIB
+    assert other.load == [None] * 5
+    assert mean_load(path) == 20.0
+
+
+def test_the_header_is_written_once(path: Path) -> None:
+    for host in ("a", "a"):
+        Recorder(path, host).append(sample(1.0, 1.0))
+    assert path.read_text().splitlines()[0] == ",".join(HEADER)
+    assert path.read_text().count("time,") == 1
+
+
+def test_a_line_that_was_cut_off_is_ignored(path: Path) -> None:
+    Recorder(path, "a").append(sample(1.0, 50.0))
+    with path.open("a") as file:
+        file.write("2.0,a,0,x,9")
+    assert read_recording(path).times == [1.0]
+    assert mean_load(path) == 50.0
+
+
+def test_two_nodes_share_rows_of_the_same_second(path: Path) -> None:
+    Recorder(path, "a").append(sample(1.1, 10.0))
+    Recorder(path, "b").append(sample(1.3, 30.0))
+    view = read_recording(path)
+    assert len(view.times) == 1
+    assert [gpu.id for gpu in view.gpus] == ["a:0", "b:0"]
+    assert [gpu.load for gpu in view.gpus] == [[10.0], [30.0]]
+
+
+def test_columns_may_be_missing_or_in_another_order(path: Path) -> None:
+    path.write_text("gpu,load,time\n0,40,5\n0,bad,6\n0,60,nonsense\n")
+    view = read_recording(path)
+    assert view.times == [5.0, 6.0]
+    assert view.gpus[0].load == [40.0, None]
+    assert view.gpus[0].power == [None, None]
+
+
+def test_a_long_recording_is_thinned(path: Path) -> None:
+    lines = [f"{second},a,0,x,{second % 2 * 100}" for second in range(10_000)]
+    path.write_text("\n".join(["time,host,gpu,name,load", *lines]) + "\n")
+    view = read_recording(path, points=100)
+    assert len(view.times) <= 100
+    assert view.gpus[0].load[5] == pytest.approx(50, abs=1)
+
+
+def test_an_empty_file_is_an_empty_history(path: Path) -> None:
+    path.touch()
+    assert read_recording(path).times == []
+    assert mean_load(path) is None

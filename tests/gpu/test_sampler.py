@@ -1,0 +1,146 @@
+"""The sampler's thread: steady, honest about silence, and never in the way of the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from jupyter_hpc.errors import GpuUnavailable
+from jupyter_hpc.gpu import sampler as sampler_module
+from jupyter_hpc.gpu.nvml import NvmlSource
+from jupyter_hpc.gpu.sample import GpuReading, GpuSource, Sample
+from jupyter_hpc.gpu.sampler import GpuSampler
+from jupyter_hpc.gpu.visible import Wanted
+from tests.gpu.conftest import SetUp
+
+
+class Steady:
+    """A source that always answers, or raises what it is given."""
+
+    label = "nvml"
+    driver: str | None = "1"
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.closed = 0
+        self.error: Exception | None = None
+
+    def read(self) -> Sample:
+        self.reads += 1
+        if self.error is not None:
+            raise self.error
+        return Sample(time.time(), (GpuReading(id="g", index=0, name="x", load=1.0),))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def wait_until(condition: object, seconds: float = 5.0) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def nvml_source() -> GpuSource:
+    source = NvmlSource(Wanted(everything=True))
+    source.open()
+    return source
+
+
+def test_samples_arrive_and_are_kept() -> None:
+    source = Steady()
+    sampler = GpuSampler(lambda: source, interval=0.02)
+    sampler.start()
+    wait_until(lambda: source.reads >= 5)
+    sampler.stop()
+    assert sampler.failure is None
+    assert sampler.sample is not None
+    assert len(sampler.history.view(60, 600, time.time()).times) >= 4
+    assert source.closed == 1
+
+
+def test_everybody_is_told_after_each_sample() -> None:
+    rings: list[str] = []
+    sampler = GpuSampler(
+        Steady, interval=0.02, on_sample=lambda: rings.append(threading.current_thread().name)
+    )
+    sampler.start()
+    wait_until(lambda: len(rings) >= 3)
+    sampler.stop()
+    assert set(rings) == {"hpc-gpus"}
+
+
+def test_no_source_is_a_sentence_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler_module, "RETRY_SECONDS", 0.05)
+    attempts: list[int] = []
+
+    def open_source() -> GpuSource:
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise GpuUnavailable("This job has no GPU.")
+        return Steady()
+
+    sampler = GpuSampler(open_source, interval=0.02)
+    sampler.start()
+    assert sampler.wait_first(5)
+    assert sampler.failure is not None and sampler.failure.message == "This job has no GPU."
+    wait_until(lambda: sampler.sample is not None)
+    wait_until(lambda: sampler.failure is None)
+    sampler.stop()
+
+
+def test_an_unknown_fault_of_the_binding_does_not_end_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sampler_module, "RETRY_SECONDS", 0.05)
+    source = Steady()
+    sampler = GpuSampler(lambda: source, interval=0.02)
+    sampler.start()
+    wait_until(lambda: source.reads > 2)
+    source.error = AttributeError("no such symbol")
+    wait_until(lambda: sampler.failure is not None)
+    assert "AttributeError: no such symbol" in str(sampler.failure)
+    source.error = None
+    wait_until(lambda: sampler.failure is None)
+    sampler.stop()
+
+
+def test_a_call_that_hangs_is_told_within_five_seconds_and_stop_does_not_wait(
+    nvml: SetUp, tmp_path: Path
+) -> None:
+    plug = tmp_path / "hang"
+    nvml(hang="nvmlDeviceGetUtilizationRates", hang_while=plug)
+    sampler = GpuSampler(nvml_source, interval=0.1)
+    sampler.start()
+    wait_until(lambda: sampler.sample is not None)
+    plug.touch()
+    began = time.monotonic()
+    wait_until(lambda: sampler.failure is not None, seconds=6)
+    assert time.monotonic() - began < 5
+    assert "has not answered for" in str(sampler.failure)
+    assert sampler.sample is not None, "the last data stays"
+    began = time.monotonic()
+    sampler.stop()
+    assert time.monotonic() - began < 2
+    plug.unlink()  # lets the thread end
+
+
+def test_a_library_that_hangs_at_the_start_is_told_too(
+    nvml: SetUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler_module, "STALE_SECONDS", 0.2)
+    plug = tmp_path / "hang"
+    plug.touch()
+    nvml(hang="nvmlInitWithFlags", hang_while=plug)
+    sampler = GpuSampler(nvml_source, interval=0.1)
+    sampler.start()
+    wait_until(lambda: sampler.failure is not None)
+    assert not sampler.wait_first(0)
+    plug.unlink()
+    wait_until(lambda: sampler.failure is None and sampler.sample is not None)
+    sampler.stop()

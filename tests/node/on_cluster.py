@@ -1,0 +1,201 @@
+"""A Jupyter server of alice in a job on a node of the real cluster, spoken to from here.
+
+It listens on a unix socket in her home, which this machine can open as well: the
+requests are real, and no port is needed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import websocket
+
+from tests.cluster.handles import Handles
+from tests.cluster.layout import ENV_PATH
+from tests.node.schema import check
+
+TOKEN = "for-the-test"
+
+#: The fast start: the grammar that this module compiles costs a second and is not needed.
+START = (
+    "import sys; sys.modules['rfc3987_syntax'] = None; "
+    "from jupyter_server.serverapp import main; main()"
+)
+EXTENSIONS = {
+    "jupyter_hpc": True,
+    **dict.fromkeys(("jupyterlab", "jupyter_lsp", "notebook_shim"), False),
+    "jupyter_server_terminals": False,
+}
+
+
+def eventually(condition: Callable[[], Any], patience: float = 20.0) -> Any:
+    """Wait until `condition` gives something true, and return it."""
+    deadline = time.monotonic() + patience
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"it did not happen in {patience} s: {result!r}"
+        time.sleep(0.1)
+    return result
+
+
+class NodeServer:
+    """The server in the job, as a client sees it."""
+
+    def __init__(self, path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.path = path
+        self.process = process
+        self.log = log
+
+    def connect(self) -> socket.socket:
+        """A new connection to the server."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(40)
+        connection.connect(str(self.path))
+        return connection
+
+    def ask(
+        self, path: str, method: str = "GET", token: str = TOKEN, body: object = None
+    ) -> tuple[int, Any]:
+        """(status, JSON) of one request; `body` is sent as JSON."""
+        client = http.client.HTTPConnection("localhost")
+        client.sock = self.connect()
+        try:
+            headers = {"Authorization": f"token {token}"}
+            content = None if body is None else json.dumps(body)
+            client.request(method, f"/jupyter-hpc/{path}", content, headers)
+            answer = client.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            client.close()
+
+    @contextmanager
+    def stream(self) -> Iterator[websocket.WebSocket]:
+        """The WebSocket of the panels."""
+        client = websocket.create_connection(
+            "ws://localhost/jupyter-hpc/stream",
+            socket=self.connect(),
+            header={"Authorization": f"token {TOKEN}"},
+            timeout=30,
+        )
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+@contextmanager
+def node_server(
+    cluster: Handles,
+    folder: Path,
+    *,
+    user: str = "alice",
+    host: str = "gpu01",
+    job: Sequence[str] = ("--partition=gpu", "--gres=gpu:a100:1", "--mem=2G", "--time=20"),
+    settings: Sequence[str] = (),
+    floor: float = 1,
+    environment: dict[str, str] | None = None,
+) -> Iterator[NodeServer]:
+    """Run a server as a step of a new job; without `job`, outside of any job."""
+    home = cluster.home(user)
+    name = f"panels-{time.monotonic_ns()}"
+    step = ["srun", "--job-name=panels session", *job] if job else []
+    command = [
+        f"{ENV_PATH}/bin/python",
+        "-c",
+        START,
+        f"--ServerApp.sock=/home/{user}/{name}.sock",
+        f"--IdentityProvider.token={TOKEN}",
+        "--ServerApp.open_browser=False",
+        f"--ServerApp.jpserver_extensions={EXTENSIONS}",
+        f"--ServerApp.root_dir=/home/{user}",
+        f"--HpcExtension.poll_floor={floor}",
+        *settings,
+    ]
+    log = folder / f"{name}.log"
+    with log.open("wb") as output:
+        process = cluster.popen(
+            host,
+            [*step, *command],
+            user=user,
+            cwd=f"/home/{user}",
+            env=environment or {},
+            stdout=output,
+            stderr=output,
+        )
+    server = NodeServer(home / f"{name}.sock", process, log)
+    try:
+        eventually(lambda: _answers(server), 30)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _answers(server: NodeServer) -> bool:
+    assert server.process.poll() is None, server.log.read_text()
+    try:
+        return server.ask("session")[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def submit(
+    cluster: Handles, body: str = "sleep 300", *options: str, user: str = "alice", at: str = ""
+) -> str:
+    """Submit a script on the CPU node; returns the id."""
+    done = cluster.run(
+        "login1",
+        ["sbatch", "--parsable", "--partition=cpu", "--mem=50M", "--time=10", *options],
+        user=user,
+        input=f"#!/bin/bash\n{body}\n",
+        cwd=at or f"/home/{user}",
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def jobs(server: NodeServer) -> dict[str, Any]:
+    status, listed = server.ask("jobs?refresh=1")
+    assert status == 200, listed
+    check(listed, "Jobs")
+    return dict(listed)
+
+
+def row(server: NodeServer, job_id: str) -> dict[str, Any] | None:
+    return next((job for job in jobs(server)["jobs"] if job["id"] == job_id), None)
+
+
+def in_state(server: NodeServer, job_id: str, state: str) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        job = row(server, job_id)
+        return job if job and job["state"] == state else None
+
+    return dict(eventually(look))
+
+
+def finished(server: NodeServer, job_id: str) -> dict[str, Any]:
+    """The record of a job that has ended; it must have been seen in the queue before."""
+
+    def look() -> dict[str, Any] | None:
+        return next((job for job in jobs(server)["finished"]["jobs"] if job["id"] == job_id), None)
+
+    return dict(eventually(look, 40))
+
+
+def ended(server: NodeServer, cluster: Handles, body: str, *options: str) -> str:
+    """A job that was seen running and has ended; returns its id."""
+    job_id = submit(cluster, f"sleep 2; {body}", *options)
+    in_state(server, job_id, "RUNNING")
+    finished(server, job_id)
+    return job_id

@@ -1,0 +1,254 @@
+"""POST convert and POST submit, without a cluster: what is refused, and in which words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_hpc.node import events
+from jupyter_hpc.node.services.batch_request import read_request
+from tests.batch.notebooks import AnyCell, Text, notebook
+from tests.node.conftest import Ask, Programs
+from tests.node.schema import check
+
+TRAINING: list[AnyCell] = [
+    Text("# Training"),
+    "LR = 0.1\nEPOCHS = 3",
+    "!pip install tqdm\nfor epoch in range(EPOCHS):\n    print(epoch, LR)",
+    "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
+]
+
+
+def write(folder: Path, name: str, cells: Sequence[AnyCell]) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(notebook(cells)), encoding="utf-8")
+
+
+async def post(ask: Ask, verb: str, path: str = "train.ipynb", **members: Any) -> tuple[int, Any]:
+    return await ask(verb, "POST", body=json.dumps({"path": path, **members}))
+
+
+async def preview(ask: Ask, path: str = "train.ipynb", **members: Any) -> dict[str, Any]:
+    status, answer = await post(ask, "convert", path, **{"check": False, **members})
+    assert status == 200, answer
+    check(answer, "BatchPreview")
+    return dict(answer)
+
+
+@pytest.fixture
+def sbatch(programs: Programs, tmp_path: Path) -> Path:
+    """An sbatch that takes every job; what it was told is in the file that is returned."""
+    folder = tmp_path / "programs"
+    for name in ("tar", "mkdir", "dirname", "mv", "rm", "id"):
+        (folder / name).symlink_to(str(shutil.which(name, path=os.defpath)))
+    told = tmp_path / "told"
+    programs(
+        sbatch=f'echo "$@" >> {told}\n'
+        'case "$*" in *--test-only*) '
+        'echo "sbatch: Job 9 to start at 1800000000 using 6 processors on nodes n1" >&2;; '
+        "*) echo 41;; esac",
+        scontrol="exit 0",
+        sinfo="exit 0",
+    )
+    return told
+
+
+async def test_a_preview_shows_all_that_the_job_will_be(ask: Ask, jp_root_dir: Path) -> None:
+    write(jp_root_dir, "work/train.ipynb", TRAINING)
+    shown = await preview(
+        ask,
+        "work/train.ipynb",
+        request={"time": "02:00:00", "gpus": 0, "memory": "4G", "extra": ["--mail-type END"]},
+        parameters={"LR": "0.1, 0.01", "EPOCHS": 5},
+        environment={"python": "venv", "value": "/opt/env", "modules": ["cuda/12"]},
+    )
+    assert (shown["ok"], shown["notebook"], shown["runs"]) == (True, "train.ipynb", 2)
+    assert "for epoch in range(EPOCHS)" in shown["script"]
+    for line in (
+        "#SBATCH --time=02:00:00",
+        "#SBATCH --mem=4G",
+        "#SBATCH --mail-type=END",
+        "#SBATCH --array=1-2",
+        "module load cuda/12",
+        "/opt/env/bin/activate",
+    ):
+        assert line in shown["sbatch"], line
+    assert {each["name"]: each["default"] for each in shown["parameters"]} == {
+        "LR": "0.1",
+        "EPOCHS": "3",
+    }
+    assert [each["kind"] for each in shown["prepare"]] == ["install"]
+    assert {each["cell"] for each in shown["changes"]} >= {3, 4}
+    assert shown["request"]["cpus"] == 6, "the default"
+    assert not (jp_root_dir / "work/hpc-batch").exists(), "a preview writes nothing"
+
+
+async def test_refusals_name_their_cells(ask: Ask, jp_root_dir: Path) -> None:
+    write(jp_root_dir, "odd.ipynb", ["x = 1", "%unheard_of x"])
+    shown = await preview(ask, "odd.ipynb")
+    assert (shown["ok"], shown["script"], shown["sbatch"]) == (False, "", "")
+    assert [(each["cell"], "unheard_of" in each["reason"]) for each in shown["refusals"]] == [
+        (2, True)
+    ]
+    status, error = await post(ask, "submit", "odd.ipynb")
+    check(error, "Error")
+    assert (status, "cell 2" in error["message"]) == (422, True)
+    shown = await preview(ask, "odd.ipynb", mode="notebook")
+    assert (shown["ok"], shown["refusals"]) == (True, []), "it can run as it is"
+
+
+async def test_an_open_question_is_a_problem_and_then_a_refusal(
+    ask: Ask, jp_root_dir: Path
+) -> None:
+    write(jp_root_dir, "asks.ipynb", ["name = input('name? ')", "print(name)"])
+    (problem,) = (await preview(ask, "asks.ipynb"))["problems"]
+    assert "asks for input" in problem["message"]
+    assert (await post(ask, "submit", "asks.ipynb"))[0] == 422
+    assert (await preview(ask, "asks.ipynb", parameters={"name": "Ada"}))["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"parameters": {"LR": "many"}}, "LR"),
+        ({"parameters": {"MISSING": "1"}}, "MISSING"),
+        ({"chain": 3, "parameters": {"LR": "1,2"}}, "chain or a sweep"),
+    ],
+)
+async def test_choices_that_do_not_fit_are_problems_of_the_preview(
+    ask: Ask, jp_root_dir: Path, members: dict[str, Any], words: str
+) -> None:
+    write(jp_root_dir, "train.ipynb", TRAINING)
+    shown = await preview(ask, **members)
+    assert any(words in problem["message"] for problem in shown["problems"]), shown["problems"]
+    assert shown["script"], "what can be shown is shown"
+    assert (await post(ask, "submit", **members))[0] == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["../secret.ipynb", "a/../../secret.ipynb", "/../secret.ipynb", "", ".", "a\0b"]
+)
+@pytest.mark.parametrize("verb", ["convert", "submit"])
+async def test_no_path_leads_out_of_the_server_s_root(
+    ask: Ask, jp_root_dir: Path, path: str, verb: str
+) -> None:
+    write(jp_root_dir.parent, "secret.ipynb", ["print('secret')"])
+    status, error = await post(ask, verb, path)
+    check(error, "Error")
+    assert (status, "secret'" in json.dumps(error)) == (400, False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "{}",
+        '{"path": 3}',
+        '{"path": "train.ipynb", "mode": "other"}',
+        '{"path": "train.ipynb", "request": []}',
+        '{"path": "train.ipynb", "request": {"shell": "rm"}}',
+        '{"path": "train.ipynb", "request": {"gpus": -1}}',
+        '{"path": "train.ipynb", "request": {"cpus": "many"}}',
+        '{"path": "train.ipynb", "request": {"extra": ["rm -rf"]}}',
+        '{"path": "train.ipynb", "parameters": {"LR": {"a": 1}}}',
+        '{"path": "train.ipynb", "stage_in": "data"}',
+        '{"path": "train.ipynb", "requeue": "yes"}',
+        '{"path": "train.ipynb", "environment": {"python": "perl"}}',
+        '{"path": "train.ipynb", "environment": {"python": "venv"}}',
+        "no json",
+        "",
+    ],
+)
+async def test_odd_requests_are_refused_in_words(ask: Ask, jp_root_dir: Path, body: str) -> None:
+    write(jp_root_dir, "train.ipynb", TRAINING)
+    status, error = await ask("convert", "POST", body=body)
+    check(error, "Error")
+    assert (status, len(error["message"]) > 10) == (400, True), error
+
+
+async def test_files_that_are_no_notebooks(ask: Ask, jp_root_dir: Path) -> None:
+    (jp_root_dir / "broken.ipynb").write_text("{")
+    for path in ("broken.ipynb", "missing.ipynb"):
+        status, error = await post(ask, "convert", path)
+        check(error, "Error")
+        assert (status, path in error["message"]) == (400, True), error
+
+
+async def test_without_slurm_the_preview_is_there_and_says_so(
+    ask: Ask, jp_root_dir: Path, programs: Programs
+) -> None:
+    write(jp_root_dir, "train.ipynb", TRAINING)
+    shown = await preview(ask, check=True)
+    assert shown["sbatch"].startswith("#!/bin/bash")
+    assert shown["estimated_start"] is None
+    assert len(shown["problems"]) == 1 and shown["problems"][0]["hint"]
+    assert (await post(ask, "submit"))[0] == 503
+
+
+async def test_a_submit_freezes_the_notebook_and_is_told(
+    ask: Ask, jp_root_dir: Path, jp_serverapp: Any, sbatch: Path
+) -> None:
+    heard: list[dict[str, Any]] = []
+
+    async def listen(logger: Any, schema_id: str, data: dict[str, Any]) -> None:
+        heard.append(data)
+
+    jp_serverapp.event_logger.add_listener(schema_id=events.JOB_SUBMITTED, listener=listen)
+    write(jp_root_dir, "work/train.ipynb", TRAINING)
+    shown = await preview(ask, "work/train.ipynb", check=True)
+    assert (shown["estimated_start"], shown["estimated_nodes"]) == (1800000000, "n1")
+    status, done = await post(ask, "submit", "work/train.ipynb", parameters={"LR": "0.5"})
+    check(done, "SubmittedJob")
+    assert (status, done["job_id"]) == (200, "41")
+    run = Path(done["run_dir"])
+    assert run.parent == jp_root_dir / "work/hpc-batch/train/runs"
+    assert json.loads((run / "parameters.json").read_text()) == {"LR": 0.5}
+    assert (run / "train.ipynb").read_bytes() == (jp_root_dir / "work/train.ipynb").read_bytes()
+    assert sbatch.read_text().splitlines()[-1].endswith("train.sbatch")
+    await asyncio.sleep(0.05)
+    assert heard == [{"job_id": "41", "notebook": "work/train.ipynb"}]
+
+
+async def test_verify_says_equal(ask: Ask, jp_root_dir: Path) -> None:
+    write(jp_root_dir, "short.ipynb", ["N = 2", "print(N + 1)\nN"])
+    shown = await preview(ask, "short.ipynb", verify=True)
+    assert shown["verification"]["equal"] is True, shown["verification"]
+
+
+async def test_without_a_token_nothing_is_done(jp_fetch: Any, jp_root_dir: Path) -> None:
+    write(jp_root_dir, "train.ipynb", TRAINING)
+    for verb in ("convert", "submit"):
+        answer = await jp_fetch(
+            "jupyter-hpc",
+            verb,
+            method="POST",
+            body='{"path": "train.ipynb"}',
+            headers={"Authorization": "token wrong"},
+            raise_error=False,
+        )
+        assert answer.code == 403
+    assert not (jp_root_dir / "hpc-batch").exists()
+
+
+def test_values_as_a_person_types_them() -> None:
+    asked = read_request(
+        {
+            "path": "a.ipynb",
+            "parameters": {"a": "1, 2", "b": "[1, 2]", "c": "'x,y'", "d": " 3 ", "e": "", "f": 4},
+            "request": {"extra": ["#SBATCH -w a1", "--nodelist a1", "--exclusive"], "cpus": "2"},
+            "environment": {},
+        }
+    ).choices
+    assert asked.sweep == {"a": ["1", "2"]}
+    assert asked.settings == {"b": "[1, 2]", "c": "'x,y'", "d": "3", "f": "4"}
+    assert asked.request["extra"] == ("-wa1", "--nodelist=a1", "--exclusive")
+    assert (asked.request["cpus"], asked.request["gpus"]) == (2, None)
+    assert asked.environment is None

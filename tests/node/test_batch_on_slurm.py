@@ -1,0 +1,110 @@
+"""A notebook through the server's addresses into a real Slurm, as alice inside her session."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.batch.notebooks import AnyCell, notebook
+from tests.cluster.cluster import Cluster
+from tests.cluster.layout import user_named
+from tests.node.on_cluster import NodeServer, eventually, finished, in_state
+from tests.node.schema import check
+
+SMALL = {"partition": "cpu", "time": "5", "cpus": 1, "memory": "300M", "gpus": 0}
+
+CELLS: list[AnyCell] = [
+    "import time\nSTEPS = 3",
+    "for step in range(STEPS):\n    print('step', step, flush=True)\n    time.sleep(0.2)",
+    "import matplotlib.pyplot as plt\nplt.plot(range(STEPS))\nplt.show()",
+    "{'steps': STEPS}",
+]
+
+
+def write(cluster: Cluster, name: str, cells: Sequence[AnyCell]) -> None:
+    alice, path = user_named("alice"), cluster.home("alice") / name
+    path.write_text(json.dumps(notebook(cells)), encoding="utf-8")
+    os.chown(path, alice.uid, alice.uid)
+
+
+def post(panels: NodeServer, verb: str, path: str, **members: Any) -> tuple[int, Any]:
+    request = {**SMALL, **members.pop("request", {})}
+    return panels.ask(verb, "POST", body={"path": path, "request": request, **members})
+
+
+def preview(panels: NodeServer, path: str, **members: Any) -> dict[str, Any]:
+    status, shown = post(panels, "convert", path, **members)
+    assert status == 200, shown
+    check(shown, "BatchPreview")
+    return dict(shown)
+
+
+def test_a_notebook_becomes_a_job_with_its_results(panels: NodeServer, cluster: Cluster) -> None:
+    write(cluster, "small.ipynb", CELLS)
+    shown = preview(panels, "small.ipynb")
+    assert shown["problems"] == []
+    assert shown["estimated_start"] == pytest.approx(time.time(), abs=900)
+    assert shown["estimated_nodes"] == "cpu01"
+    assert set(shown["choices"]["accounts"]) == {"research", "tiny"}
+    assert "hpc-env" in shown["choices"]["environment"], "the Python of the server"
+
+    status, done = post(panels, "submit", "small.ipynb", parameters={"STEPS": "5"})
+    check(done, "SubmittedJob")
+    assert status == 200, done
+    # The list of jobs is asked for again by itself, because this was an own action.
+    eventually(lambda: done["job_id"] in json.dumps(panels.ask("jobs")[1]), 30)
+    record = finished(panels, done["job_id"])
+    assert (record["state"], record["name"]) == ("COMPLETED", "small")
+    status, view = panels.ask(f"jobs/{done['job_id']}")
+    assert view["files"]["run_dir"] == done["run_dir"]
+    run = cluster.home("alice") / view["files"]["run_path"]
+    assert (run / "output/figures/cell03_1.png").stat().st_size > 1000
+    assert "step 4" in panels.ask(f"jobs/{done['job_id']}/log")[1]["text"]
+    assert "SLURM" not in (run / "small.sbatch").read_text().split("#SBATCH")[0]
+
+
+def test_a_sweep_is_one_array(panels: NodeServer, cluster: Cluster) -> None:
+    write(cluster, "swept.ipynb", CELLS[:2])
+    sweep = {"parameters": {"STEPS": "1,2,3"}, "at_once": 2}
+    shown = preview(panels, "swept.ipynb", **sweep)
+    assert (shown["runs"], "--array=1-3%2" in shown["sbatch"]) == (3, True)
+    status, done = post(panels, "submit", "swept.ipynb", **sweep)
+    assert status == 200, done
+    run = cluster.home("alice") / done["run_dir"].removeprefix("/home/alice/")
+    eventually(lambda: len(list(run.glob("output/*/DONE"))) == 3, 60)
+
+
+@pytest.mark.parametrize(
+    ("request_", "option"),
+    [
+        ({"time": "9-00:00:00"}, "time"),
+        ({"partition": "nowhere"}, "partition"),
+        ({"gpus": 1}, "gpus"),
+        ({"memory": "9000G"}, "memory"),
+        ({"account": "strangers"}, ""),
+    ],
+)
+def test_what_the_cluster_does_not_allow_is_said_beside_the_field(
+    panels: NodeServer, cluster: Cluster, request_: dict[str, Any], option: str
+) -> None:
+    write(cluster, "small.ipynb", CELLS)
+    shown = preview(panels, "small.ipynb", request=request_)
+    assert [problem["option"] for problem in shown["problems"]] == [option], shown["problems"]
+    assert shown["problems"][0]["hint"] and shown["sbatch"]
+    status, error = post(panels, "submit", "small.ipynb", request=request_)
+    check(error, "Error")
+    assert (status, error["message"]) == (422, shown["problems"][0]["message"])
+
+
+def test_the_waiting_job_is_seen_and_can_be_cancelled(panels: NodeServer, cluster: Cluster) -> None:
+    write(cluster, "later.ipynb", ["print(1)"])
+    later = {"extra": ["--begin now+1hour"]}
+    status, done = post(panels, "submit", "later.ipynb", request=later)
+    assert status == 200, done
+    assert in_state(panels, done["job_id"], "PENDING")["reason"] == "BeginTime"
+    assert panels.ask(f"jobs/{done['job_id']}/cancel", "POST")[0] == 200

@@ -1,0 +1,38 @@
+"""How commands reach Slurm on a site: a prefix, and programs off the PATH."""
+
+from __future__ import annotations
+
+import shlex
+
+from jupyter_hpc.node.services.commands import SiteRunner
+from jupyter_hpc.runner import LocalRunner
+
+ASKED = ["env", "-u", "SQUEUE_NAMES", "SLURM_TIME_FORMAT=%s", "squeue", "--name=a b|c"]
+
+
+def test_plain_sites_change_nothing() -> None:
+    assert SiteRunner(LocalRunner()).rewritten(ASKED) == ASKED
+
+
+def test_a_program_by_its_full_path_also_behind_env() -> None:
+    runner = SiteRunner(LocalRunner(), paths={"squeue": "/opt/slurm/bin/squeue"})
+    assert runner.rewritten(ASKED)[4] == "/opt/slurm/bin/squeue"
+    assert runner.rewritten(["squeue", "--me"]) == ["/opt/slurm/bin/squeue", "--me"]
+
+
+def test_a_prefix_takes_the_words_as_they_are() -> None:
+    runner = SiteRunner(LocalRunner(), ["sudo", "-n"])
+    assert runner.rewritten(ASKED) == ["sudo", "-n", *ASKED]
+
+
+def test_ssh_gives_one_line_to_a_shell_so_it_is_quoted() -> None:
+    words = SiteRunner(LocalRunner(), ["/usr/bin/ssh", "login"]).rewritten(ASKED)
+    assert words[:2] == ["/usr/bin/ssh", "login"]
+    assert len(words) == 3
+    assert shlex.split(words[2]) == ASKED
+
+
+async def test_the_result_names_the_command_that_was_asked_for() -> None:
+    runner = SiteRunner(LocalRunner(), ["env", "A=1"], {"printme": "/usr/bin/printenv"})
+    done = await runner.run(["printme", "A"])
+    assert (done.stdout, done.argv) == ("1\n", ("printme", "A"))

@@ -1,0 +1,63 @@
+"""What quota programs print."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_hpc.node.services.quota import (
+    Mount,
+    Quota,
+    mount_of,
+    read_lfs_quota,
+    read_mounts,
+    read_quota,
+)
+
+KIB = 1024
+
+#: The shapes follow the manual pages of lfs-quota(1) and quota(1).
+LFS = "       /scratch  1048576       0 2097152       -    1234       0 1000000       -\n"
+LFS_FOLDED = """/lustre/a-very-long-file-system-name
+                1048576*      0 1000000       6d23h    1234       0       0       -
+"""
+QUOTA = """Disk quotas for user alice (uid 1001):
+     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace
+server:/export/home  204800  512000  614400             300       0       0
+/dev/sda1  614401* 512000  614400   6days     10     100     200
+"""
+
+
+def test_lfs_quota() -> None:
+    assert read_lfs_quota(LFS) == Quota(1048576 * KIB, 2097152 * KIB, 1234, 1000000)
+
+
+def test_lfs_quota_folded_and_over_the_limit() -> None:
+    assert read_lfs_quota(LFS_FOLDED) == Quota(1048576 * KIB, 1000000 * KIB, 1234, None)
+
+
+def test_quota_by_device() -> None:
+    found = read_quota(QUOTA)
+    assert found["server:/export/home"] == Quota(204800 * KIB, 512000 * KIB, 300, None)
+    assert found["/dev/sda1"] == Quota(614401 * KIB, 512000 * KIB, 10, 100)
+
+
+def test_raw_grace_times_are_not_taken_for_files() -> None:
+    text = "/dev/sda1 100 200 300 0 7 8 9 0\n"
+    assert read_quota(text) == {"/dev/sda1": Quota(100 * KIB, 200 * KIB, 7, 8)}
+
+
+@pytest.mark.parametrize("text", ["", "none\n", "Permission denied.\n", "a b c\n"])
+def test_other_texts_are_no_quota(text: str) -> None:
+    assert read_lfs_quota(text) is None
+    assert read_quota(text) == {}
+
+
+def test_mounts_and_the_one_that_counts() -> None:
+    mounts = read_mounts(
+        "rootfs / ext4 rw 0 0\nserver:/home /home nfs4 rw 0 0\n"
+        "old /home/my\\040files tmpfs rw 0 0\nnew /home/my\\040files lustre rw 0 0\n"
+    )
+    assert mount_of("/home/alice", mounts) == Mount("server:/home", "/home", "nfs4")
+    assert mount_of("/home/my files/x", mounts) == Mount("new", "/home/my files", "lustre")
+    assert mount_of("/homework", mounts) == Mount("rootfs", "/", "ext4")
+    assert mount_of("/x", []) is None

@@ -1,0 +1,143 @@
+"""Space, files and budget, with the site's own programs on the PATH."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_hpc.node.services import storage as storage_module
+from jupyter_hpc.node.services.quota import Mount
+from tests.node.conftest import Ask, Programs
+from tests.node.schema import check
+
+Profile = Callable[..., None]
+
+
+@pytest.fixture
+def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profile:
+    def write(**tables: Any) -> None:
+        path = tmp_path / "profile.json"
+        path.write_text(json.dumps({"name": "mini", "title": "Mini", **tables}))
+        monkeypatch.setenv("JUPYTER_HPC_PROFILE", str(path))
+
+    return write
+
+
+@pytest.fixture
+def lustre(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def mounts(self: object) -> list[Mount]:
+        return [Mount("mds:/fs", "/", "lustre")]
+
+    monkeypatch.setattr(storage_module.StorageService, "_mounts", mounts)
+
+
+async def places(ask: Ask) -> dict[str, dict[str, Any]]:
+    status, report = await ask("storage")
+    assert status == 200
+    check(report, "StorageReport")
+    return {place["name"]: place for place in report["places"]}
+
+
+async def test_the_site_s_own_command_is_shown_as_it_is(
+    ask: Ask, programs: Programs, profile: Profile, tmp_path: Path
+) -> None:
+    programs(myquota=f'echo "$1 uses 5 of 10"; echo x >> {tmp_path}/calls')
+    entry = {"path": "/tmp", "kind": "scratch", "quota_command": ["myquota", "$USER"]}
+    profile(storage={"scratch": entry | {"purge_days": 40, "note": "no backup"}, "b": entry})
+    found = await places(ask)
+    scratch = found["scratch"]
+    assert scratch["source"] == "quota command"
+    assert scratch["report"].strip() == f"{getpass.getuser()} uses 5 of 10"
+    assert (scratch["purge_days"], scratch["note"], scratch["kind"]) == (40, "no backup", "scratch")
+    assert (tmp_path / "calls").read_text() == "x\n", "one run for both places"
+
+
+async def test_a_command_that_fails_falls_back_and_says_so(
+    ask: Ask, programs: Programs, profile: Profile
+) -> None:
+    programs(broken="exit 3")
+    profile(storage={"a": {"path": "/tmp", "quota_command": ["broken"]}})
+    place = (await places(ask))["a"]
+    assert place["source"] == "file system"
+    assert "broken ended with code 3" in place["problem"]["message"]
+
+
+async def test_lfs_quota_on_lustre(
+    ask: Ask, programs: Programs, profile: Profile, lustre: None
+) -> None:
+    programs(lfs='test "$1 $2 $3" = "quota -q -u" && echo " $5 100 0 400 - 7 0 9 -"')
+    profile(storage={"a": {"path": "/tmp"}})
+    place = (await places(ask))["a"]
+    assert (place["source"], place["label"]) == ("lfs quota", "your quota")
+    assert (place["used"], place["limit"]) == (100 * 1024, 400 * 1024)
+    assert (place["files_used"], place["files_limit"]) == (7, 9)
+
+
+async def test_quota_elsewhere_although_somebody_is_over_it(
+    ask: Ask, programs: Programs, profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def mounts(self: object) -> list[Mount]:
+        return [Mount("nas:/home", "/", "nfs4")]
+
+    monkeypatch.setattr(storage_module.StorageService, "_mounts", mounts)
+    programs(quota='echo "nas:/home 500* 400 450 6days 3 0 0"; exit 1')
+    profile(storage={"home": {"path": "~", "kind": "home", "backup": True}})
+    place = (await places(ask))["home"]
+    assert (place["source"], place["used"], place["limit"]) == ("quota", 500 * 1024, 400 * 1024)
+    assert place["backup"] is True
+
+
+async def test_a_path_that_does_not_exist_is_a_sentence(
+    ask: Ask, programs: Programs, profile: Profile
+) -> None:
+    profile(storage={"gone": {"path": "/no/such/${USER}"}})
+    place = (await places(ask))["gone"]
+    assert place["source"] == "none"
+    assert f"/no/such/{getpass.getuser()} cannot be read" in place["problem"]["message"]
+
+
+async def test_the_budget_by_the_profile_s_command(
+    ask: Ask, programs: Programs, profile: Profile
+) -> None:
+    programs(accinfo='printf "left: 42\\033[31m SBU\\n"')
+    profile(budget={"command": ["accinfo"], "unit": "SBU", "rates": {"gpu_hour": 128}})
+    _, report = await ask("storage")
+    budget = report["budget"]
+    assert (budget["source"], budget["unit"]) == ("command", "SBU")
+    assert budget["rates"] == {"gpu_hour": 128.0}
+    assert budget["report"] == "left: 42[31m SBU", "control characters are removed"
+
+
+async def test_a_budget_command_that_fails_is_a_sentence(
+    ask: Ask, programs: Programs, profile: Profile
+) -> None:
+    programs(accinfo='echo "no such project" >&2; exit 1')
+    profile(budget={"command": ["accinfo"]})
+    _, report = await ask("storage")
+    assert "no such project" in report["budget"]["problem"]["message"]
+
+
+async def test_asked_once_in_ten_minutes(
+    ask: Ask, programs: Programs, profile: Profile, tmp_path: Path
+) -> None:
+    programs(myquota=f"echo x >> {tmp_path}/calls; echo fine")
+    profile(storage={"a": {"path": "/tmp", "quota_command": ["myquota"]}})
+    for _ in range(3):
+        await places(ask)
+    assert (tmp_path / "calls").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"storage": 7, "budget": "x"}'])
+async def test_a_broken_profile_is_as_good_as_none(
+    ask: Ask, programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text(content)
+    monkeypatch.setenv("JUPYTER_HPC_PROFILE", str(path))
+    assert "home" in await places(ask)
+    assert (await ask("session"))[0] == 200
