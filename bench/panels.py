@@ -1,0 +1,290 @@
+"""What the panels cost: sampling, the event loop, ten thousand jobs, the server's start.
+
+GPUs are invented ones behind the real NVML binding (tests/gpu/nvml.c), so the time
+that a real driver spends in each call comes on top of the sampler's own cost. Slurm
+is a program that prints ten thousand rows.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from jupyter_hpc.slurm.queue import JOBS
+from tests.gpu.library import library_folder
+
+JOB_COUNT = 10_000
+SECONDS = 10
+
+SAMPLER = """
+import asyncio, json, resource, sys, time
+from jupyter_hpc.gpu.choose import open_source
+from jupyter_hpc.node.services.gpus import GpuService
+from jupyter_hpc.node.services.registry import Services
+from jupyter_hpc.node.settings import NodeSettings
+from jupyter_hpc.node.values import encode
+
+def cpu():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+async def lags(seconds, step=0.002):
+    found, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        began = time.perf_counter()
+        await asyncio.sleep(step)
+        found.append((time.perf_counter() - began - step) * 1000)
+    found.sort()
+    return found[int(len(found) * 0.99)]
+
+async def main(seconds):
+    services = Services(NodeSettings(), {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"})
+    quiet = await lags(seconds)
+    services.gpus.start()
+    await services.gpus.read()
+    async def tab():
+        while True:
+            encode({"topic": "gpus", "data": await services.gpus.read()})
+            await services.gpus.sampled.wait(5)
+    task = asyncio.create_task(tab())
+    busy = await lags(seconds)
+    task.cancel()
+    began, used = time.perf_counter(), cpu()
+    await asyncio.sleep(seconds)
+    share = (cpu() - used) / (time.perf_counter() - began) * 100
+    history = time.perf_counter()
+    await services.gpus.history(43200, 600)
+    history = (time.perf_counter() - history) * 1000
+    gpus = len((await services.gpus.read())["gpus"])
+    await services.stop()
+    print(json.dumps(dict(gpus=gpus, cpu=share, quiet=quiet, busy=busy, history=history)))
+
+asyncio.run(main(float(sys.argv[1])))
+"""
+
+LOADING = """
+import json, sys, time
+import jupyter_server.serverapp
+from jupyter_server.extension.manager import ExtensionManager
+from jupyter_server.serverapp import ServerApp
+app = ServerApp()
+argv = ["--allow-root", "--ServerApp.jpserver_extensions={}", "--ServerApp.sock=" + sys.argv[1]]
+app.initialize(argv=argv, find_extensions=False)
+began = time.process_time()
+from jupyter_hpc.node.app import HpcExtension
+imported = time.process_time()
+extension = HpcExtension()
+extension._link_jupyter_server_extension(app)
+extension.initialize()
+print(json.dumps([(imported - began) * 1000, (time.process_time() - imported) * 1000]))
+"""
+
+
+def main() -> None:
+    """Print the numbers that issue and documentation speak of."""
+    with tempfile.TemporaryDirectory(prefix="jupyter-hpc-bench-") as name:
+        folder = Path(name)
+        measure_sampler(folder)
+        measure_jobs(folder)
+        measure_start(folder)
+
+
+def measure_sampler(folder: Path) -> None:
+    """The sampler of eight GPUs at one second, with one tab that looks."""
+    environment = surroundings(folder) | {
+        "LD_LIBRARY_PATH": str(library_folder()),
+        "FAKE_NVML_GPUS": "8",
+    }
+    found = run(SAMPLER, environment, str(SECONDS))
+    print(f"sampler, {found['gpus']} GPUs at 1 s     {found['cpu']:.2f} % of one core (goal < 1)")
+    print(
+        f"event-loop lag p99          {found['quiet']:.2f} ms without, {found['busy']:.2f} ms with "
+        f"sampler and one tab: {found['busy'] - found['quiet']:+.2f} ms (goal < 5)"
+    )
+    print(f"12 hours of history         {found['history']:.1f} ms")
+
+
+def measure_jobs(folder: Path) -> None:
+    """GET jobs with ten thousand jobs: first, and from the cache."""
+    programs = folder / "programs"
+    programs.mkdir()
+    rows = folder / "rows"
+    rows.write_text("".join(job_row(number) for number in range(JOB_COUNT)), encoding="utf-8")
+    write_program(programs / "squeue", f"exec cat {rows}")
+    write_program(programs / "sacct", "exit 0")
+    path = f"{programs}:{os.environ['PATH']}"
+    with server(folder, surroundings(folder) | {"PATH": path}) as address:
+        first, size = timed(address, "/jupyter-hpc/jobs")
+        cached = [timed(address, "/jupyter-hpc/jobs")[0] for _ in range(15)]
+        other = [timed(address, "/jupyter-hpc/session")[0] for _ in range(5)]
+    print(f"{JOB_COUNT} jobs, first request   {first:.0f} ms, {size / 1e6:.1f} MB")
+    print(f"{JOB_COUNT} jobs, from the cache  {statistics.median(cached):.0f} ms (goal < 150)")
+    print(f"session beside it           {statistics.median(other):.1f} ms")
+
+
+def measure_start(folder: Path) -> None:
+    """What loading adds to a server's start, in the process and by the clock on the wall."""
+    loads = [run_list(LOADING, surroundings(folder), str(folder / "load.sock")) for _ in range(5)]
+    imports, setups = (statistics.median(column) for column in zip(*loads, strict=True))
+    print(
+        f"loading the extension       {imports:.1f} ms import + {setups:.1f} ms set-up "
+        f"= {imports + setups:.1f} ms of CPU (goal < 50)"
+    )
+    walls: dict[bool, list[float]] = {True: [], False: []}
+    works: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(5):
+        for enabled in (False, True):
+            began = time.perf_counter()
+            with server(folder, surroundings(folder), enabled=enabled) as address:
+                walls[enabled].append((time.perf_counter() - began) * 1000)
+                works[enabled].append(cpu_milliseconds(address))
+    for name, found in (("start until it answers", walls), ("the same in CPU time", works)):
+        without, with_it = min(found[False]), min(found[True])
+        print(
+            f"{name:<28}{without:.0f} ms without, {with_it:.0f} ms with "
+            f"(best of 5): {with_it - without:+.0f} ms, ratio {with_it / without:.3f}"
+        )
+
+
+def cpu_milliseconds(address: Path) -> float:
+    """What the server at `address` has used of a CPU since its start."""
+    for process in psutil.process_iter(["cmdline", "cpu_times"]):
+        if f"--ServerApp.sock={address}" in (process.info["cmdline"] or ()):
+            times = process.info["cpu_times"]
+            return float(times.user + times.system) * 1000
+    raise AssertionError("the server is gone")
+
+
+def job_row(number: int) -> str:
+    """One row as squeue prints it for our format."""
+    values = {
+        "JobID": str(100000 + number),
+        "JobArrayID": str(100000 + number),
+        "ArrayJobID": str(100000 + number),
+        "UserName": "alice",
+        "State": "RUNNING" if number % 5 == 0 else "PENDING",
+        "Partition": "gpu",
+        "Account": "research",
+        "QOS": "normal",
+        "NodeList": f"gpu{number % 90:02d}" if number % 5 == 0 else "",
+        "NumNodes": "1",
+        "NumCPUs": "8",
+        "MinMemory": "32G",
+        "tres-alloc": "cpu=8,mem=32G,node=1,billing=8,gres/gpu=1",
+        "TimeLimit": "12:00:00",
+        "TimeLeft": "6:00:00",
+        "SubmitTime": "1794803808",
+        "StartTime": "1794803900",
+        "EndTime": "1794847100",
+        "Reason": "None" if number % 5 == 0 else "Priority",
+        "WorkDir": "/home/alice/project",
+        "Name": f"training run {number}",
+    }
+    return "".join(values.get(field.ask, "N/A") + "\x1f" for field in JOBS.fields) + "\n"
+
+
+def write_program(path: Path, body: str) -> None:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def surroundings(folder: Path) -> dict[str, str]:
+    """An environment in which nothing of the real user's Jupyter is seen."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
+    return kept | {
+        "HOME": str(folder),
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_DATA_DIR": str(folder / "data"),
+        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+    }
+
+
+def run(code: str, environment: dict[str, str], *arguments: str) -> dict[str, float]:
+    found: dict[str, float] = json.loads(_output(code, environment, *arguments))
+    return found
+
+
+def run_list(code: str, environment: dict[str, str], *arguments: str) -> list[float]:
+    found: list[float] = json.loads(_output(code, environment, *arguments))
+    return found
+
+
+def _output(code: str, environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()[-1]
+
+
+@contextmanager
+def server(folder: Path, environment: dict[str, str], *, enabled: bool = True) -> Iterator[Path]:
+    """A bare Jupyter server with or without the extension; yields when it answers."""
+    address = folder / "server.sock"
+    others = ("jupyterlab", "jupyter_lsp", "notebook", "notebook_shim", "jupyter_server_terminals")
+    extensions = dict.fromkeys(others, False) | {"jupyter_hpc": enabled}
+    address.unlink(missing_ok=True)
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "jupyter_server", "--allow-root", "--no-browser"),
+            f"--ServerApp.sock={address}",
+            "--IdentityProvider.token=t",
+            f"--ServerApp.jpserver_extensions={extensions}",
+        ],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=(folder / "server.log").open("w"),
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                timed(address, "/api")
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
+        yield address
+    except AssertionError:
+        print((folder / "server.log").read_text()[-3000:])
+        raise
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def timed(address: Path, path: str) -> tuple[float, int]:
+    """(milliseconds, bytes) of one request."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(address))
+    client = http.client.HTTPConnection("localhost")
+    client.sock = connection
+    began = time.perf_counter()
+    client.request("GET", path, headers={"Authorization": "token t"})
+    answer = client.getresponse()
+    body = answer.read()
+    elapsed = (time.perf_counter() - began) * 1000
+    client.close()
+    assert answer.status == 200, body[:200]
+    return elapsed, len(body)
+
+
+if __name__ == "__main__":
+    main()
