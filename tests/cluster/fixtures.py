@@ -25,12 +25,31 @@ def require(switches: Switches) -> None:
     pytest.skip(reason)
 
 
+_shared = pytest.StashKey[Cluster]()
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The cluster of this test run: accounting on, every switch at its default."""
     require(Switches())
     with Cluster() as running:
+        request.config.stash[_shared] = running
         yield running
+        del request.config.stash[_shared]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _handed_over_clean(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No module finds a fault, a job or a process that another one left on the cluster."""
+    yield
+    shared = request.config.stash.get(_shared, None)
+    if shared and any(
+        "cluster" in item.fixturenames
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.getparent(pytest.Module) is request.node
+    ):
+        shared.heal()
+        shared.end_processes()
 
 
 @pytest.fixture

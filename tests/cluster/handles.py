@@ -20,7 +20,7 @@ from tests.cluster.folders import Folders, write_key
 from tests.cluster.homes import Homes
 from tests.cluster.host import Host
 from tests.cluster.laptop import ENV_SETUP, Laptop, make_laptop
-from tests.cluster.layout import CODE_SECRET, HOSTS, LOGIN, NODES, PASSWORD, Slot
+from tests.cluster.layout import CODE_SECRET, HOSTS, LOGIN, NODES, PASSWORD, USERS, Slot
 from tests.cluster.network import Network
 from tests.cluster.room import StartFailed
 from tests.cluster.slow import slow_line
@@ -228,6 +228,15 @@ class Handles:
         for node in NODES:
             self.run(LOGIN, ["scontrol", "update", f"nodename={node}", "state=resume"])
         self.wait_until_idle(patience)
+
+    def end_processes(self) -> None:
+        """Kill everything that users run on any host."""
+        uids = {user.uid for user in USERS}
+        for host in self.hosts.values():
+            for process in host.processes():
+                if process.uid in uids:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process.pid, signal.SIGKILL)
 
     def daemons(self) -> list[tuple[str, str]]:
         """(host, daemon) of everything that a healthy cluster runs, in the order to start it."""

@@ -87,7 +87,7 @@ async def test_overdue_commands_are_ended_on_the_other_side(
     assert time.monotonic() - began < 10
     running = ["pgrep", "-u", "alice", "-f", "trap '' TERM HUP; sleep 4711"]
     await until(lambda: cluster.run("login1", running).returncode == 1)
-    cluster.run("login1", ["pkill", "-f", "^sleep 4711$"])
+    cluster.run("login1", ["pkill", "-KILL", "-f", "^sleep 4711$"])
     assert (await login.runner.run(["echo", "alive"])).stdout == "alive\n"
 
 
