@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 # Most tests wait for a cluster or a browser rather than for a processor.
-PARALLEL ?= -n 4 --dist loadfile
+PARALLEL ?= -n 5 --dist loadfile --no-loadscope-reorder
 BUNDLE := jupyter_hpc/labextension/package.json
 NODE_MODULES := labextension/node_modules/.package-lock.json
 

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,6 +24,9 @@ pytest_plugins = _existing("tests.cluster.fixtures", "tests.browser.fixtures")
 
 _record = pytest.StashKey[Path]()
 
+#: Fixtures behind which there is a cluster or a browser.
+_REAL_PARTS = {"cluster", "cluster_with", "page"}
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make every runner of this run, and of its child processes, record its commands.
@@ -35,6 +39,21 @@ def pytest_configure(config: pytest.Config) -> None:
     os.close(descriptor)
     config.stash[_record] = Path(name)
     os.environ[COMMAND_LOG_VARIABLE] = name
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a parallel run, begin with the files that wait the longest for real parts.
+
+    A worker takes whole files: one that is begun last would keep all others waiting.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    waits = Counter(item.path for item in items if _REAL_PARTS & set(_fixtures(item)))
+    items.sort(key=lambda item: -waits[item.path])
+
+
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    return item.fixturenames if isinstance(item, pytest.Function) else ()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

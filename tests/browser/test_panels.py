@@ -364,8 +364,8 @@ def test_commands_are_in_the_palette(
 ) -> None:
     open_panel()
     page.keyboard.press("Control+Shift+C")
-    page.keyboard.type("HPC open a job")
-    page.keyboard.press("Enter")
+    page.locator(".lm-CommandPalette-input").fill("HPC open a job")
+    page.locator(".lm-CommandPalette-item").filter(has_text="Open a Job").click()
     dialog = page.get_by_role("dialog")
     dialog.locator("input").fill("1002")
     dialog.get_by_role("button", name="Ok").click()

@@ -235,6 +235,10 @@ def test_the_home_folder_cannot_be_written(cluster: Cluster, laptop: Laptop, sta
             session.end()
         with connected(laptop, "mini") as session:
             assert session.wait_for("ready")["job_id"] == ready["job_id"]
+        cluster.run("login1", ["scancel", "--user=alice"])
+        cluster.wait_until_idle()
+        left = cluster.run(ready["node"], ["find", "/tmp", "-user", "alice", "-name", "j*h*"])
+        assert left.stdout == ""
     finally:
         cluster.homes.restore("alice")
 

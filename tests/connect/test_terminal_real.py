@@ -126,6 +126,7 @@ def test_a_wrong_code_is_one_attempt(cluster_with: ClusterFactory) -> None:
     cluster = cluster_with(accounting=False, mfa=True)
     laptop = cluster.laptop("alice", "mfa")
     laptop.write_profile("mini")
+    cluster.wait_until_idle()
     before = cluster.failed_authentications("login1", "alice")
     with _at(laptop, "connect", "mini", "--no-browser") as terminal:
         terminal.expect("[Pp]assword")

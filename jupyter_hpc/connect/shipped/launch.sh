@@ -33,7 +33,12 @@ if [ -z "${BASH_VERSION:-}" ] && command -v bash >/dev/null 2>&1; then
     exec bash "$0" "$@"
 fi
 shift 3
-trap 'exit 143' TERM INT HUP
+
+# Slurm ends the job: what lies on the node alone is of no use to anybody any more.
+no_home=
+case $session in /tmp/jupyter-hpc-*) no_home=$session ;; esac
+forget() { [ -z "$no_home" ] || rm -rf "$no_home"; }
+trap 'forget; exit 143' TERM INT HUP
 
 # A folder that nobody can have made before us: mktemp creates it, or fails.
 private=
@@ -150,7 +155,7 @@ port=$(cat "$private/relay.port" 2>/dev/null)
 python=$python
 jupyter_pid=$jupyter_pid
 keeper_pid=$keeper_pid"
-trap 'kill "$jupyter_pid" 2>/dev/null; kill "$keeper_pid" 2>/dev/null; wait; exit 143' TERM INT HUP
+trap 'kill "$jupyter_pid" 2>/dev/null; kill "$keeper_pid" 2>/dev/null; wait; forget; exit 143' TERM INT HUP
 wait "$jupyter_pid"
 code=$?
 kill "$keeper_pid" 2>/dev/null
