@@ -7,6 +7,7 @@ from typing import Any
 
 import asyncssh
 
+from jupyter_hpc.connect.ssh_lean import unlogged
 from jupyter_hpc.connect.ssh_pipe import HIGH_WATER, LOW_WATER, STDERR_LIMIT, Receiving
 
 #: A 32 kB packet of the inner hop and its header do not fit one packet of the outer
@@ -61,6 +62,7 @@ class ChannelPipe(Receiving):
 
     def connection_made(self, chan: Any) -> None:
         self._channel = chan
+        unlogged(chan)
         chan.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
 
     def session_started(self) -> None:
