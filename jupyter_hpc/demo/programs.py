@@ -33,7 +33,7 @@ exec {ssh} -F {config} "$@"
 
 #: Commands of Slurm that the demo does not have. A machine may have the real ones
 #: installed, and those must not be found in their place.
-_MISSING = ("sattach", "sbcast", "scrontab", "sdiag", "sprio", "sreport", "sstat", "strigger")
+_MISSING = ("sattach", "sbcast", "scrontab", "sdiag", "sprio", "sreport", "strigger")
 _REFUSES = """\
 #!/bin/sh
 echo "{name}: the demo cluster does not have this command" >&2

@@ -143,7 +143,7 @@ def _finished(row: Mapping[str, Any], steps: list[Mapping[str, Any]] | None) -> 
         ended=row["ended"],
         work_dir=row["work_dir"],
         comment=row["comment"],
-        usage=_usage(steps) if steps else None,
+        usage=usage_of(steps) if steps else None,
     )
 
 
@@ -156,7 +156,8 @@ def _requested_memory(row: Mapping[str, Any]) -> int | None:
     return amount * max(1, each.get(row["req_mem"][-1:], 1))
 
 
-def _usage(steps: Iterable[Mapping[str, Any]]) -> Usage:
+def usage_of(steps: Iterable[Mapping[str, Any]]) -> Usage:
+    """What these rows of steps say together."""
     rows = list(steps)
     cpu = [row["total_cpu"] for row in rows if row["total_cpu"] is not None]
     memory = [amount for row in rows if (amount := _step_memory(row)) is not None]

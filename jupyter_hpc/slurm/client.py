@@ -32,6 +32,7 @@ from jupyter_hpc.slurm import (
     inventory,
     queue,
     refusals,
+    running,
     site,
     submit,
 )
@@ -48,6 +49,7 @@ from jupyter_hpc.slurm.models import (
     Request,
     Share,
     Submitted,
+    Usage,
 )
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
@@ -148,6 +150,11 @@ class SlurmClient:
         """What accounting knows of these jobs, ended or not, with what they used."""
         done = await self._ask(accounting.finished_argv(ids, steps=steps), job_id=", ".join(ids))
         return accounting.read_finished(done.stdout)
+
+    async def usage(self, job_id: str) -> Usage | None:
+        """What the running job with this plain number has used so far; None where unknown."""
+        done = await self._ask(running.usage_argv(job_id), job_id=job_id)
+        return running.read_usage(done.stdout, job_id)
 
     async def partitions(self) -> list[Partition]:
         """Every partition that the caller can see, with its limits and its GPUs."""

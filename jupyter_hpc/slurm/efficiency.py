@@ -1,11 +1,14 @@
-"""What a finished job used of what it asked for, and which line to change next time."""
+"""What a job used of what it asked for, and which line to change next time.
+
+A job that still runs is judged by what it has used so far, and the words say so.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from jupyter_hpc.slurm.models import FinishedJob
+from jupyter_hpc.slurm.models import FinishedJob, Phase
 from jupyter_hpc.slurm.units import format_memory, format_walltime
 
 #: Shorter runs say little about the next one: most of them start up and fail.
@@ -95,8 +98,8 @@ def _memory_advice(job: FinishedJob, memory: Ratio | None) -> Advice | None:
     if wanted * nodes > job.memory_mb * 0.75 or job.memory_mb - wanted * nodes < 2 * _GIB:
         return None
     return Advice(
-        f"It used at most {memory.used} of {memory.requested} of memory; "
-        "with less it can start sooner.",
+        f"{_it(job)} used at most {memory.used} of {memory.requested} of memory; "
+        "with less the next one can start sooner.",
         f"#SBATCH --mem={format_memory(wanted)}",
     )
 
@@ -104,20 +107,21 @@ def _memory_advice(job: FinishedJob, memory: Ratio | None) -> Advice | None:
 def _gpu_advice(job: FinishedJob, gpu: Ratio | None, gpu_flag: str) -> Advice | None:
     if gpu is None or gpu.percent >= 40:
         return None
+    the_gpus = f"{_the(job)} {_gpus(job.gpus)}"
     if gpu.percent < 3:
         return Advice(
-            f"The {_gpus(job.gpus)} did nearly nothing ({gpu.used}): check that the program moves "
-            "its work to the GPU, or ask for none and leave this line out.",
+            f"{the_gpus} did nearly nothing ({gpu.used}): check that the program moves its "
+            "work to the GPU, or ask for none and leave this line out.",
             _gpu_line(job, job.gpus, gpu_flag),
         )
     needed = max(1, math.ceil(job.gpus * gpu.percent / 100 * 1.3))
     if needed >= job.gpus:
         return Advice(
-            f"The {_gpus(job.gpus)} mostly waited ({gpu.used} on average): a larger batch "
+            f"{the_gpus} mostly waited ({gpu.used} on average): a larger batch "
             "size or more workers that load data may help; keep the CPUs for them."
         )
     return Advice(
-        f"The {job.gpus} GPUs had {gpu.used} on average; {needed} would do the same work.",
+        f"{_the(job)} {job.gpus} GPUs had {gpu.used} on average; {needed} would do the same work.",
         _gpu_line(job, needed, gpu_flag),
     )
 
@@ -131,7 +135,8 @@ def _cpu_advice(job: FinishedJob, cpu: Ratio | None) -> Advice | None:
     if wanted > job.cpus * 0.75 or job.node_count > 1:
         return None
     return Advice(
-        f"It used {cpu.used} of {cpu.requested} on average; with fewer it can start sooner.",
+        f"{_it(job)} used {cpu.used} of {cpu.requested} on average; "
+        "with fewer the next one can start sooner.",
         f"#SBATCH --cpus-per-task={wanted}",
     )
 
@@ -162,6 +167,14 @@ def _gpu_line(job: FinishedJob, count: int, gpu_flag: str) -> str:
     if gpu_flag == "gpus":
         return f"#SBATCH --gpus={kind}{count}"
     return f"#SBATCH --gpus-per-node={kind}{each}"
+
+
+def _it(job: FinishedJob) -> str:
+    return "It" if job.phase is Phase.ENDED else "So far it"
+
+
+def _the(job: FinishedJob) -> str:
+    return "The" if job.phase is Phase.ENDED else "So far the"
 
 
 def _percent(used: float, requested: float) -> float:

@@ -36,6 +36,9 @@ _UNAVAILABLE = re.compile(
     r"|Unexpected message received",
     re.I,
 )
+_NOT_SET_UP = re.compile(
+    r"Could not establish a configuration source|Unable to process configuration file", re.I
+)
 _NO_ACCOUNTING = re.compile(
     r"Slurm accounting storage is disabled"
     r"|not running a supported accounting_storage plugin"
@@ -121,6 +124,12 @@ def failure(completed: Completed, job_id: str | None = None) -> HpcError:
             f"The command {program!r} was not found.",
             "Run this where Slurm is installed, or check that it is on the PATH of a "
             "non-interactive shell there.",
+        )
+    if _NOT_SET_UP.search(said):
+        return CommandMissing(
+            "Slurm's commands are installed here, but no cluster is set up for them.",
+            "Where this machine belongs to a cluster, tell the site's support: slurm.conf is "
+            "missing.",
         )
     if _NO_ACCOUNTING.search(said):
         return AccountingDisabled(

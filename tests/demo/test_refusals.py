@@ -23,6 +23,7 @@ PROGRAMS = {
     "scontrol": 1,
     "sacctmgr": 1,
     "sshare": 1,
+    "sstat": 1,
     "srun": 255,
     "sbatch": 255,
     "salloc": 255,

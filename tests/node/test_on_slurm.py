@@ -221,3 +221,17 @@ def test_efficiency_of_a_job_that_used_little(panels: NodeServer, cluster: Clust
     check(efficiency, "Efficiency")
     assert efficiency["cpu"]["percent"] < 60
     assert efficiency["cpu"]["requested"] == "2 CPUs"
+
+
+def test_a_running_job_tells_what_it_has_used_so_far(panels: NodeServer) -> None:
+    own = panels.ask("session")[1]["job"]["id"]
+    view = eventually(
+        lambda: (found := panels.ask(f"jobs/{own}")[1])["efficiency"]["cpu"] and found
+    )
+    check(view, "JobView")
+    assert (view["finished"], view["advice"]) == (False, []), "silent for short runs"
+    efficiency = view["efficiency"]
+    assert efficiency["time"]["requested"] == "00:20:00"
+    assert efficiency["memory"]["requested"] == "2.0 GB"
+    assert efficiency["memory"]["percent"] > 1, "a Jupyter server needs more than 20 MB"
+    assert view["job"]["fields"]["JobState"] == "RUNNING"

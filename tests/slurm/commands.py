@@ -21,6 +21,7 @@ from jupyter_hpc.slurm import (
     inventory,
     jobtext,
     queue,
+    running,
     site,
     submit,
 )
@@ -70,6 +71,7 @@ TABLE: tuple[Sequence[str], ...] = (
     site.config_argv(),
     accounting.history_argv(3600),
     accounting.finished_argv(["1"]),
+    running.usage_argv("1"),
     inventory.partitions_argv(),
     inventory.groups_argv(),
     inventory.nodes_argv(),

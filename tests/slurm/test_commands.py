@@ -13,6 +13,7 @@ def test_the_table_lists_itself() -> None:
     assert unlisted(TABLE) == []
     assert set(listed()) == {
         *("squeue", "sacct", "sinfo", "scancel", "salloc", "srun", "sbatch", "sshare"),
+        "sstat",
         *(
             "scontrol show job",
             "scontrol show partition",
@@ -31,7 +32,7 @@ def test_the_table_lists_itself() -> None:
         ["squeue", "--me", "--json"],
         ["squeue", "-u", "alice"],
         ["env", "A=b", "squeue", "--Format=JobID:0\x1f,Nice:0\x1f"],
-        ["sstat", "--jobs=1"],
+        ["sstat", "--pidformat"],
         ["/usr/bin/sprio"],
         ["scontrol", "show", "node", "gpu01"],
         ["scontrol", "update", "JobId=1", "Partition=x"],

@@ -111,3 +111,16 @@ def test_silent_for_runs_under_five_minutes() -> None:
     wasteful = Usage(cpu_seconds=1, max_memory_mb=10)
     assert advise(job(elapsed=299, usage=wasteful)) == []
     assert advise(job(elapsed=300, usage=wasteful)) != []
+
+
+def test_a_running_job_is_judged_by_what_it_used_so_far() -> None:
+    wasteful = Usage(cpu_seconds=HOUR, max_memory_mb=1000)
+    record = job(state="RUNNING", elapsed=HOUR, usage=wasteful, gpus=2)
+    found = advise(record, gpu_load=1.0)
+    assert [advice.line for advice in found] == [
+        "#SBATCH --mem=2G",
+        "#SBATCH --gpus-per-node=2",
+        "#SBATCH --cpus-per-task=2",
+    ], "its time says nothing before its end"
+    assert all(advice.message.startswith("So far ") for advice in found)
+    assert advise(job(state="RUNNING", elapsed=200, usage=wasteful)) == []

@@ -134,6 +134,18 @@ def test_other_ways_not_to_answer(stderr: str) -> None:
     assert isinstance(failure(Completed(("squeue",), 1, "", stderr)), SlurmUnavailable)
 
 
+def test_slurm_is_installed_but_not_set_up() -> None:
+    said = (
+        "squeue: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+        "squeue: error: fetch_config: DNS SRV lookup failed\n"
+        "squeue: error: _establish_config_source: failed to fetch config\n"
+        "squeue: fatal: Could not establish a configuration source\n"
+    )
+    error = failure(Completed(("squeue",), 1, "", said))
+    assert isinstance(error, CommandMissing)
+    assert "no cluster is set up" in error.message
+
+
 @pytest.mark.parametrize(
     "stderr", ["env: ‘squeue’: No such file or directory\n", "sh: 1: squeue: not found\n", ""]
 )

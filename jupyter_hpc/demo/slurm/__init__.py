@@ -19,5 +19,5 @@ Slurm 22.05 has them, and says no to all others.
     columns.py       the format languages of squeue and sinfo; listing.py the others' tables
     facts.py records.py units.py patterns.py   what the commands print, in Slurm's words
     salloc.py sbatch.py srun.py squeue.py sacct.py scontrol.py sinfo.py scancel.py
-    sacctmgr.py sshare.py                      one command each
+    sacctmgr.py sshare.py sstat.py             one command each
 """

@@ -15,6 +15,7 @@ from jupyter_hpc.demo.slurm.sinfo import sinfo
 from jupyter_hpc.demo.slurm.squeue import squeue
 from jupyter_hpc.demo.slurm.srun import srun
 from jupyter_hpc.demo.slurm.sshare import sshare
+from jupyter_hpc.demo.slurm.sstat import sstat
 
 COMMANDS: Mapping[str, Command] = {
     "sacct": sacct,
@@ -27,4 +28,5 @@ COMMANDS: Mapping[str, Command] = {
     "squeue": squeue,
     "srun": srun,
     "sshare": sshare,
+    "sstat": sstat,
 }

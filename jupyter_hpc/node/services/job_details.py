@@ -23,12 +23,14 @@ from jupyter_hpc.node.services.job_files import (
     with_run,
 )
 from jupyter_hpc.node.services.job_rows import clean
+from jupyter_hpc.node.services.job_usage import RunningUsage
 from jupyter_hpc.node.services.jobs import JobsService, parse_id
 from jupyter_hpc.node.services.offload import Offload
 from jupyter_hpc.node.values import problem_of, to_json
 from jupyter_hpc.slurm.efficiency import advise, efficiency
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail, Phase
 from jupyter_hpc.slurm.reasons import explain_reason, explain_state
+from jupyter_hpc.slurm.running import record_so_far
 
 if TYPE_CHECKING:
     from jupyter_hpc.slurm.client import SlurmClient
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 LIFETIME = 20.0
 FLOOR = 10.0
 MOST_KEPT = 50
+
+#: A job that started a moment ago has no steps to measure yet.
+SETTLED_SECONDS = 10
 
 #: Scripts are shown up to this size.
 SCRIPT_BYTES = 256 * 1024
@@ -75,6 +80,7 @@ class JobDetails:
         self._find_run = find_run
         self._gpu_flag = gpu_flag
         self._contents_root = contents_root
+        self._usage = RunningUsage(client.usage)
         self._files = RememberedFiles()
         self._found: OrderedDict[str, Cached[Found]] = OrderedDict()
 
@@ -83,15 +89,15 @@ class JobDetails:
         dated = await self._cached(parse_id(text)).get()
         found = dated.value
         recording, load = await self._recording(found.files)
-        finished = found.finished
+        record = found.finished or await self._so_far(found.detail)
         return {
             "job": self._job(found),
             "finished": _phase(found) is Phase.ENDED,
             **_state(found),
             "reason": _reason(found),
             "estimated_start": found.estimated_start,
-            "efficiency": efficiency(finished, load) if finished else None,
-            "advice": advise(finished, load, self._gpu_flag) if finished else [],
+            "efficiency": efficiency(record, load) if record else None,
+            "advice": advise(record, load, self._gpu_flag) if record else [],
             "script": await self._script(found.files),
             "files": {
                 "stdout": found.files.stdout,
@@ -183,12 +189,20 @@ class JobDetails:
             return None
         return estimate.start if estimate else None
 
+    async def _so_far(self, detail: JobDetail | None) -> FinishedJob | None:
+        """What a running job has used until now."""
+        if detail is None or detail.phase is not Phase.RUNNING:
+            return None
+        number = detail.fields.get("JobId", detail.id)
+        settled = (detail.run_time or 0) >= SETTLED_SECONDS
+        return record_so_far(detail, await self._usage.of(number) if settled else None)
+
     def _job(self, found: Found) -> dict[str, object]:
         """The two records as one; the living one knows more, the finished one better."""
         job: dict[str, object] = {}
         if found.detail is not None:
             job |= to_json(found.detail)
-            job.pop("fields")
+            job["fields"] = {key: clean(text) for key, text in found.detail.fields.items()}
         if found.finished is not None:
             job |= to_json(found.finished)
             job.pop("usage")
@@ -229,6 +243,7 @@ class JobDetails:
         """End what is under way."""
         for cached in self._found.values():
             await cached.stop()
+        await self._usage.stop()
 
 
 def _phase(found: Found) -> Phase:

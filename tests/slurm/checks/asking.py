@@ -1,4 +1,4 @@
-"""squeue, scontrol show, sinfo, sacctmgr and sshare."""
+"""squeue, scontrol show, sinfo, sstat, sacctmgr and sshare."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from jupyter_hpc.errors import JobNotFound
 from jupyter_hpc.slurm import queue
-from jupyter_hpc.slurm.models import GpuCount
+from jupyter_hpc.slurm.models import GpuCount, Usage
 from jupyter_hpc.slurm.submit import BatchOptions
-from tests.slurm.bench import SLEEP, Bench
+from tests.slurm.bench import SLEEP, Bench, eventually
 
 NAME = "my job|x,y;'\"=\\ JobState=FAILED ü☃ <b>"
 
@@ -71,6 +71,22 @@ async def detail_of_a_job(bench: Bench) -> None:
     assert (job.work_dir, job.stdout) == (home, f"{home}/detail-{job_id}.out")
     assert (job.stderr, job.stdin) == ("/dev/null", "/dev/null")
     assert (job.exit_code, job.signal, job.restarts) == (0, 0, 0)
+
+
+async def what_a_running_job_has_used(bench: Bench) -> None:
+    busy = await bench.submit("#!/bin/sh\nwhile :; do :; done\n")
+    other = await bench.submit(options=BatchOptions(hold=True, output="/dev/null"))
+    await bench.running(busy)
+    found: list[Usage | None] = []
+
+    async def used() -> bool:
+        found.append(await bench.client.usage(busy))
+        return bool(found[-1] and (found[-1].cpu_seconds or 0) >= 1)
+
+    await eventually(used, lambda: f"sstat says {found[-1]}", 20)
+    assert found[-1] and found[-1].max_memory_mb and 0.1 < found[-1].max_memory_mb < 500
+    assert await bench.client.usage(other) is None
+    assert await bench.client.usage("987654") is None
 
 
 async def unknown_jobs(bench: Bench) -> None:
@@ -147,7 +163,7 @@ async def when_it_may_start(bench: Bench) -> None:
 
 async def unknown_options_are_errors(bench: Bench) -> None:
     programs = ["squeue", "sacct", "sinfo", "scontrol", "scancel", "salloc", "sbatch", "srun"]
-    for program in [*programs, "sacctmgr", "sshare"]:
+    for program in [*programs, "sacctmgr", "sshare", "sstat"]:
         done = await bench.runner.run([program, "--no-such-option"])
         assert done.returncode != 0, program
         assert "no-such-option" in done.stderr, program
@@ -156,6 +172,7 @@ async def unknown_options_are_errors(bench: Bench) -> None:
 
 CHECKS = (
     version, allocations_without_a_shell_live, one_row_of_the_queue, jobs_by_name,
-    detail_of_a_job, unknown_jobs, personal_filters_do_not_hide_jobs, partitions_and_nodes,
-    accounts_and_limits, when_it_may_start, unknown_options_are_errors,
+    detail_of_a_job, what_a_running_job_has_used, unknown_jobs,
+    personal_filters_do_not_hide_jobs, partitions_and_nodes, accounts_and_limits, when_it_may_start,
+    unknown_options_are_errors,
 )  # fmt: skip
