@@ -4,9 +4,10 @@ import * as React from 'react';
 import type { IGpu, IGpuColumns, IGpuProcess, IGpus } from '../data/api';
 import type { IHpcClient } from '../tokens';
 import { Chart } from '../ui/chart';
-import { FeedView } from '../ui/feedview';
+import { Age, FeedView } from '../ui/feedview';
 import { formatBytes, formatPercent, formatSpan } from '../ui/format';
 import { useFeed } from '../ui/hooks';
+import { Problem } from '../ui/problem';
 import { GpuTimeline } from './history';
 
 interface IGpusProps {
@@ -33,6 +34,7 @@ export function GpusSection(props: IGpusProps): JSX.Element {
               )}
             </p>
           )}
+          <OtherNodes client={client} trans={trans} />
           {value.gpus.map((gpu, index) => (
             <Gpu
               key={gpu.id}
@@ -43,10 +45,30 @@ export function GpusSection(props: IGpusProps): JSX.Element {
               {...props}
             />
           ))}
+          <Age feed={client.gpus} dated={value} trans={trans} />
         </>
       )}
     </FeedView>
   );
+}
+
+/** A job on several nodes: whose GPUs these are, since the others cannot be seen from here. */
+function OtherNodes(props: {
+  client: IHpcClient;
+  trans: TranslationBundle;
+}): JSX.Element | null {
+  const { client, trans } = props;
+  const { value } = useFeed(client.session);
+  const nodes = value?.job?.nodes ?? [];
+  return value && nodes.length > 1 ? (
+    <p className="jp-Hpc-quiet">
+      {trans.__(
+        'These are the GPUs of %1, where this Jupyter runs; those of the other nodes of the job (%2) are not shown.',
+        value.host,
+        nodes.filter(node => node !== value.host).join(', ')
+      )}
+    </p>
+  ) : null;
 }
 
 /** The charts' data: fetched when it is first seen or after a pause, then grown. */
@@ -102,18 +124,18 @@ function Gpu(props: IGpuProps): JSX.Element {
           <span
             className="jp-Hpc-badge"
             title={trans.__(
-              'A part of a GPU (Multi-Instance GPU); its load cannot be measured, and power is that of the whole board.'
+              'A part of a GPU (Multi-Instance GPU); power and temperature are those of the whole board.'
             )}
           >
             {trans.__('MIG')}
           </span>
         )}
       </h4>
-      {gpu.problem && <p className="jp-Hpc-quiet">{gpu.problem.message}</p>}
+      {gpu.problem && <Problem problem={gpu.problem} />}
       <div className="jp-Hpc-gpu-quantity">
         <span>{trans.__('Load')}</span>
-        <strong>{formatPercent(gpu.load)}</strong>
-        {columns && (
+        <strong>{loadOf(gpu, trans)}</strong>
+        {columns && isMeasured(gpu) && (
           <Chart
             label={trans.__('%1, load over %2 minutes', title, minutes)}
             values={columns.load}
@@ -167,6 +189,17 @@ function Process(props: IGpusProps & { process: IGpuProcess }): JSX.Element {
       {memory !== null && <span>{formatBytes(memory)}</span>}
     </li>
   );
+}
+
+/** The driver of a GPU that is cut into parts does not measure their load. */
+function isMeasured(gpu: IGpu): boolean {
+  return gpu.load !== null || gpu.kind !== 'mig';
+}
+
+function loadOf(gpu: IGpu, trans: TranslationBundle): string {
+  return isMeasured(gpu)
+    ? formatPercent(gpu.load)
+    : trans.__('not measured for a part of a GPU');
 }
 
 function memoryOf(gpu: IGpu, trans: TranslationBundle): string {

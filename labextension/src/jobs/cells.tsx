@@ -146,12 +146,14 @@ function finishedTime(
   job: IFinishedJob,
   trans: TranslationBundle
 ): React.ReactNode {
+  const known = [
+    job.ended !== null && formatTime(job.ended),
+    job.elapsed !== null && formatSpan(job.elapsed, trans)
+  ];
   return (
-    <>
-      {job.ended !== null && formatTime(job.ended)}{' '}
-      {job.elapsed !== null &&
-        trans.__('(took %1)', formatSpan(job.elapsed, trans))}
-    </>
+    <span title={trans.__('When it ended, and how long it ran')}>
+      {known.filter(Boolean).join(' · ')}
+    </span>
   );
 }
 

@@ -51,7 +51,11 @@ function Efficiency({ view, trans }: IDetailsProps): JSX.Element {
   };
   return (
     <section aria-label={trans.__('Efficiency')}>
-      <h4>{trans.__('Used against requested')}</h4>
+      <h4>
+        {view.finished
+          ? trans.__('Used against requested')
+          : trans.__('Used so far against requested')}
+      </h4>
       {(['cpu', 'memory', 'gpu', 'time'] as const).map(key => {
         const ratio = view.efficiency?.[key];
         return (

@@ -4,7 +4,7 @@ import * as React from 'react';
 import type { IMemory, ISession, ISessionJob } from '../data/api';
 import type { IHpcClient } from '../tokens';
 import { Bar } from '../ui/bar';
-import { FeedView } from '../ui/feedview';
+import { Age, FeedView } from '../ui/feedview';
 import { formatBytes, formatSpan, formatTime } from '../ui/format';
 import { useTick } from '../ui/hooks';
 
@@ -23,6 +23,9 @@ export function SessionSection(props: ISessionProps): JSX.Element {
           {session.job && <TimeLeft job={session.job} {...props} />}
           {session.memory && <Memory memory={session.memory} trans={trans} />}
           <Facts session={session} trans={trans} />
+          {session.memory && (
+            <Age feed={client.session} dated={session.memory} trans={trans} />
+          )}
         </>
       )}
     </FeedView>

@@ -75,14 +75,22 @@ function GpuLoad({ client, trans }: IGpuLoadProps): JSX.Element | null {
   if (!value || error || value.gpus.length === 0) {
     return null;
   }
-  const load = formatPercent(meanLoad(value));
+  const load = meanLoad(value);
+  const text =
+    load === null
+      ? trans.__('GPU memory %1', formatPercent(memoryShare(value)))
+      : trans.__('GPU %1', formatPercent(load));
   return (
-    <span>
-      {value.simulated
-        ? trans.__('GPU %1 (simulated)', load)
-        : trans.__('GPU %1', load)}
-    </span>
+    <span>{value.simulated ? trans.__('%1 (simulated)', text) : text}</span>
   );
+}
+
+/** What can be told of parts of a GPU (MIG), whose load no driver measures. */
+function memoryShare({ gpus }: IGpus): number | null {
+  const sum = (values: (number | null)[]): number =>
+    values.reduce<number>((total, value) => total + (value ?? 0), 0);
+  const total = sum(gpus.map(gpu => gpu.memory_total));
+  return total ? (100 * sum(gpus.map(gpu => gpu.memory_used))) / total : null;
 }
 
 function meanLoad(value: IGpus): number | null {
