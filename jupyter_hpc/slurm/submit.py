@@ -76,6 +76,20 @@ _INHERITED = (
     "SRUN_CPUS_PER_TASK",
 )
 
+#: What the Jupyter server or kernel around us knows and no job may: its tokens, and
+#: folders and settings that are true for this one process only.
+_OF_THE_SERVER = (
+    "JUPYTER_TOKEN",
+    "JUPYTER_TOKEN_FILE",
+    "JUPYTERHUB_API_TOKEN",
+    "JPY_API_TOKEN",
+    "CONFIGPROXY_AUTH_TOKEN",
+    "JUPYTER_RUNTIME_DIR",
+    "JPY_PARENT_PID",
+    "JPY_SESSION_NAME",
+    "MPLBACKEND",
+)
+
 
 def sbatch_argv(
     request: Request | None = None,
@@ -90,7 +104,7 @@ def sbatch_argv(
     Options on the command line win over the script's #SBATCH lines.
     """
     words = ["env"]
-    for name in _INHERITED:
+    for name in (*_INHERITED, *_OF_THE_SERVER):
         words += ["-u", name]
     # only the estimate has a time in it; a real submission would pass the setting on to the job
     words += (

@@ -128,6 +128,7 @@ def test_the_surrounding_job_does_not_leak_into_the_new_one() -> None:
     argv = submit.sbatch_argv(Request())
     cleared = [argv[place + 1] for place, word in enumerate(argv) if word == "-u"]
     assert {"SLURM_MEM_PER_NODE", "SLURM_CPUS_PER_TASK", "SLURM_OVERLAP"} <= set(cleared)
+    assert {"JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN"} <= set(cleared)
 
 
 def test_the_answer_of_a_submission() -> None:
