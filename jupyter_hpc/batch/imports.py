@@ -34,6 +34,9 @@ _COLAB = {
     "cv2_imshow": "cv2_imshow",
 }
 
+#: Today's name of the widgets, and the one they had inside IPython.
+_WIDGETS = frozenset({"ipywidgets", "IPython.html.widgets", "IPython.html"})
+
 _WHY_IPYTHON = "a job's environment need not have IPython"
 _WHY_WIDGETS = "there is no browser: controls keep their first value, functions run once"
 _WHY_COLAB = "a cluster is not Colab; the runtime explains what is missing"
@@ -70,15 +73,15 @@ def _import(
     why = what = ""
     for alias in node.names:
         root = alias.name.split(".")[0]
-        if root == "IPython" and (alias.name in _IPYTHON or alias.asname is None):
+        if root == "ipywidgets" or (alias.name in _WIDGETS and alias.asname):
+            what, why = "stand-ins for controls", _WHY_WIDGETS
+            parts.append(f"{alias.asname or 'ipywidgets'} = {API}.widgets")
+        elif root == "IPython" and (alias.name in _IPYTHON or alias.asname is None):
             what, why = "the runtime's own", _WHY_IPYTHON
             if alias.asname and alias.name != "IPython":
                 parts.append(f"from {RUNTIME} import display as {alias.asname}")
             else:
                 parts.append(f"import {RUNTIME} as {alias.asname or 'IPython'}")
-        elif root == "ipywidgets":
-            what, why = "stand-ins for controls", _WHY_WIDGETS
-            parts.append(f"{alias.asname or 'ipywidgets'} = {API}.widgets")
         elif alias.name.startswith("google.colab") and not guarded:
             what, why = "stand-ins", _WHY_COLAB
             parts.append(
@@ -105,18 +108,18 @@ def _import_from(
         context.refuse(
             line,
             "The notebook defines magics of its own.",
-            "Use --mode notebook, or make them ordinary functions.",
+            "Make them ordinary functions; it can also run as an executed notebook.",
         )
         return None
     if module in _IPYTHON:
         return _from_ipython(node, context, line)
+    if root == "ipywidgets" or module in _WIDGETS:
+        return _bindings(node, f"{API}.widgets", _WHY_WIDGETS)
     if root == "IPython":
         context.notice(line, f"The script needs IPython for {module}.")
         if "ipython" not in context.findings.requirements:
             context.findings.requirements.append("ipython")
         return None
-    if root == "ipywidgets":
-        return _bindings(node, f"{API}.widgets", _WHY_WIDGETS)
     if module.startswith("google.colab") and not guarded:
         names = [alias for alias in node.names if alias.name in _COLAB]
         if len(names) == len(node.names):

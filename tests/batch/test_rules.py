@@ -169,10 +169,13 @@ def test_colab_and_widgets_have_stand_ins(tmp_path: Path) -> None:
         "b.on_click(print)\ns.value",
         "interact(lambda a, b: print(a, b), a=0.5, b=fixed(4));",
         "widgets.interactive(print, )",
+        "from IPython.html.widgets import interact\ninteract(lambda a: print(a), a=1);",
     ]
     ran = run_script(converted(tmp_path, cells), tmp_path / "script")
     assert ran.code == 0, ran.stderr
-    assert [ran.outputs[n].text for n in (2, 4, 5, 6)] == ["'here'", "5 a True 2", "3", "0.5 4"]
+    assert [ran.outputs[n].text for n in (2, 4, 5, 6, 8)] == [
+        *("'here'", "5 a True 2", "3", "0.5 4", "1"),
+    ]
     assert "not mounted" in ran.stderr
 
 

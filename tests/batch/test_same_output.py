@@ -161,7 +161,8 @@ FAMILIES: dict[str, Sequence[AnyCell]] = {
         "'value' in globals()",
     ],
     "figures": [
-        "import matplotlib.pyplot as plt",
+        "from mpl_toolkits import mplot3d\nimport matplotlib.pyplot as plt",
+        "plt.axes(projection='3d').plot([1], [2], [3])\nNone",
         "plt.plot([1, 2, 3])\nplt.show()",
         "fig, ax = plt.subplots()\nax.plot([1, 2])\nplt.title('implicit')",
         "for i in range(3):\n    plt.figure()\n    plt.plot([i])",

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import importlib.abc
+import importlib.machinery
 import io
 import os
 import sys
@@ -115,8 +117,39 @@ def flush_figures() -> None:
 RUN.before_next_cell.insert(0, flush_figures)
 
 
+class _Backend(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds and makes the backend when matplotlib asks for it.
+
+    Not earlier: it needs parts of matplotlib that must not be imported before the
+    notebook's own imports, such as that of mplot3d, are done.
+    """
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        return importlib.machinery.ModuleSpec(fullname, self) if fullname == _BACKEND else None
+
+    def create_module(self, spec: Any) -> None:
+        return None
+
+    def exec_module(self, module: Any) -> None:
+        _fill_backend(module)
+
+
 def _prepare_matplotlib(matplotlib: Any) -> None:
-    """Install a backend that draws like Agg and remembers that a figure was made."""
+    """Figures go to files from now on."""
+    sys.meta_path.append(_Backend())
+    matplotlib.rcParams["backend"] = "module://" + _BACKEND
+    matplotlib.interactive(True)
+    after_import("matplotlib._pylab_helpers", _flush_at_exit)
+
+
+def _flush_at_exit(_: Any) -> None:
+    # Behind matplotlib's own end, which forgets all figures, and so before it.
+    atexit.register(flush_figures)
+
+
+def _fill_backend(backend: Any) -> None:
+    """A backend that draws like Agg and remembers that a figure was made."""
+    import matplotlib
     from matplotlib.backends import backend_agg
     from matplotlib.figure import Figure
 
@@ -138,7 +171,6 @@ def _prepare_matplotlib(matplotlib: Any) -> None:
         figure = options.pop("FigureClass", Figure)(*args, **options)
         return new_figure_manager_given_figure(num, figure)
 
-    backend = types.ModuleType(_BACKEND)
     for name, item in (
         ("FigureCanvas", FigureCanvas),
         ("FigureManager", manager_class),
@@ -148,11 +180,6 @@ def _prepare_matplotlib(matplotlib: Any) -> None:
         ("show", show_figures),
     ):
         setattr(backend, name, item)
-    sys.modules[_BACKEND] = backend
-    matplotlib.rcParams["backend"] = "module://" + _BACKEND
-    matplotlib.interactive(True)
-    # Behind matplotlib's own end, which forgets all figures, and so before it.
-    atexit.register(flush_figures)
 
 
 def _page(write: Any) -> dict[str, Any]:
