@@ -75,9 +75,10 @@ say "job $job${{task:+, task $task}} on $(hostname), restarted {jobtext.restarts
 
 
 def _ending(job: BatchJob) -> str:
+    venv = " venv=''" if job.environment.build_from is not None else ""
     return f"""\
 # ---- the end, whatever its cause ----
-program='' keeper='' code=1 interrupted=0 time_is_short=0 told_to_end=0
+program='' keeper='' code=1 interrupted=0 time_is_short=0 told_to_end=0{venv}
 
 # Slurm warns this shell {job.warning} s or more before the time limit; the program is told.
 warned() {{
@@ -136,7 +137,9 @@ elif [ "$cwd" != "$work" ]; then
 
 
 def _afterwards(job: BatchJob) -> str:
-    """What happens to the rest of a chain, or to a job that is not done."""
+    """What happens to the rest of a chain, to a job that is not done, or to a sweep's table."""
+    if job.sweep:
+        return 'python3 "$tool" table "$run" || say "the table of the runs was not written"\n'
     if job.chain:
         return f"""\
 # Code 0: all is done. 85: the program asks for the next part. A time limit: go on as
@@ -161,8 +164,8 @@ def _remove_environment(job: BatchJob) -> str:
         return ""
     if job.nodes > 1:
         every = jobtext.on_every_node()
-        return f'[ "$told_to_end" -eq 1 ] || {every} rm -rf -- "${{venv:?}}"\n'
-    return 'rm -rf -- "${venv:?}"\n'
+        return f'[ -z "$venv" ] || [ "$told_to_end" -eq 1 ] || {every} rm -rf -- "$venv"\n'
+    return '[ -z "$venv" ] || rm -rf -- "$venv"\n'
 
 
 def _staging_in(job: BatchJob) -> str:
@@ -174,7 +177,7 @@ def _staging_in(job: BatchJob) -> str:
         others = f"""\
 # The other nodes get the same folder with the same inputs; the first one has it.
 # shellcheck disable=SC2016  # each node expands it for itself
-stage='[ -d "$4" ] || python3 "$1" stage-in "$2" "$3" "$4"'
+stage='[ -O "$4" ] || python3 "$1" stage-in "$2" "$3" "$4"'
 {every} bash -c "$stage" stage "$tool" "$run/staging.json" "$output" "$cwd" \\
     > /dev/null || exit 1
 """

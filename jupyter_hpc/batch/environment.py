@@ -39,16 +39,18 @@ _VENV = """\
 _BUILT = """\
 # An environment on the node's own disk starts faster than one on the shared one. Each
 # node builds it from wheels that are on the cluster, because nodes have no Internet.
-venv=${{SLURM_TMPDIR:-${{TMPDIR:-/tmp}}}}/jupyter-hpc-venv-$job
+# Nobody else can have made its folder before: mkdir creates it, or the build fails.
+venv=${{SLURM_TMPDIR:-${{TMPDIR:-/tmp}}}}/jupyter-hpc-venv-$job-$RANDOM
 # shellcheck disable=SC2016  # each node expands it for itself
 build='
+    mkdir -m 700 -- "$1" || exit 1
     if command -v virtualenv > /dev/null; then
         virtualenv --quiet --no-download "$1"
     else
         python3 -m venv "$1"
-    fi && "$1/bin/pip" install --quiet --no-index {wheels}-r "$2"
+    fi && "$1/bin/pip" install --quiet --no-index ${{3:+--find-links "$3"}} -r "$2"
 '
-if ! {everywhere}bash -c "$build" build "$venv" {requirements}; then
+if ! {everywhere}bash -c "$build" build "$venv" {requirements}{wheels}; then
     say "the environment could not be built; are all wheels on the cluster?"
     exit 1
 fi
@@ -81,7 +83,7 @@ def _python(environment: Environment, job: BatchJob) -> str:
     if environment.venv:
         return _VENV.format(activate=shlex.quote(f"{environment.venv}/bin/activate"))
     if environment.build_from:
-        wheels = f'--find-links "{environment.wheels}" ' if environment.wheels else ""
+        wheels = f" {shlex.quote(environment.wheels)}" if environment.wheels else ""
         everywhere = jobtext.on_every_node() + " " if job.nodes > 1 else ""
         return _BUILT.format(
             wheels=wheels,

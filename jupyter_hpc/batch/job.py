@@ -66,6 +66,15 @@ class Staging:
     #: Seconds between two copies while the program runs.
     interval: int = 300
 
+    def __post_init__(self) -> None:
+        targets = [item.target for item in self.inputs]
+        twice = next((target for target in targets if targets.count(target) > 1), None)
+        if twice is not None:
+            raise UsageError(
+                f"Two inputs would both be {twice!r} in the job's working directory.",
+                "Give one of them another name.",
+            )
+
     def to_json(self) -> dict[str, Any]:
         return {
             "inputs": [vars(item) for item in self.inputs],
@@ -106,11 +115,11 @@ class BatchJob:
         if self.chain is not None and self.sweep:
             raise UsageError("A job is either a chain or a sweep.", "Submit one of them.")
         if self.chain is not None and self.chain < 2:
-            raise UsageError("A chain has at least two parts.", "Give --chain 2 or more.")
+            raise UsageError("A chain has at least two parts.", "Give 2 or more.")
         if self.chain is not None and self.requeue:
             raise UsageError(
                 "A chain starts its next part itself, so it is not requeued as well.",
-                "Use --chain or --requeue.",
+                "Choose one of the two.",
             )
         if self.at_once is not None and self.at_once < 1:
             raise UsageError("At least one run of a sweep must run at a time.", "")

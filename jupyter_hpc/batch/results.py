@@ -123,14 +123,21 @@ async def _chunk(runner: Runner, path: str, number: int) -> bytes:
 
 
 async def exit_code(runner: Runner, job_id: str) -> int | None:
-    """The code with which the program ended; of an array the highest one, None if it has not.
+    """The code with which the program ended; of a sweep the highest one, None if it has not.
 
-    The parts of a chain share one state, which is that of the part that ran last.
+    The parts of a chain share one state, which is that of the part that ran last. A run
+    of a sweep that left no state never came to its end, which counts as a failure.
     """
-    folder = _output(await find_run(runner, job_id), job_id)
-    script = 'cd -- "$1" && cat state.json ./*/state.json 2> /dev/null; true'
-    done = await runner.run(["sh", "-c", script, "sh", folder])
+    run_dir = await find_run(runner, job_id)
+    script = (
+        'cd -- "$1" && cat state.json ./*/state.json 2> /dev/null; '
+        'cd -- "$2" && ls -- parameters 2> /dev/null; true'
+    )
+    done = await runner.run(["sh", "-c", script, "sh", _output(run_dir, job_id), run_dir])
     codes = [int(code) for code in re.findall(r'"code": (\d+)', done.stdout)]
+    runs = len(re.findall(r"^\d+\.json$", done.stdout, re.M))
+    if codes and "_" not in job_id and len(codes) < runs:
+        codes.append(1)
     return max(codes, default=None)
 
 

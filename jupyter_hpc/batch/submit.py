@@ -31,7 +31,7 @@ from jupyter_hpc.batch.reading import Notebook, parse_notebook
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.runs import home_folder, note_run, run_folder, uploaded_run_folder
 from jupyter_hpc.batch.snapshot import create_run_folder, run_files
-from jupyter_hpc.batch.stage_plan import plan_inputs
+from jupyter_hpc.batch.stage_plan import Packing, pack, plan_inputs
 from jupyter_hpc.batch.sweep import grid, typed
 from jupyter_hpc.batch.uploads import local_inputs, working_files
 from jupyter_hpc.batch.write import stem
@@ -72,6 +72,8 @@ class Prepared:
     job: BatchJob
     script: str
     files: Mapping[str, bytes]
+    #: Folders on the cluster that become tars when the job is submitted.
+    packings: tuple[Packing, ...] = ()
     estimate: Estimate | None = None
     cost: Cost | None = None
 
@@ -156,7 +158,7 @@ async def prepare(
         raise refused(conversion)
     settings = checked_settings(conversion, options.settings)
     await require_answers(conversion, settings, read.names, runner)
-    job, uploads = await _job(notebook, conversion, settings, options, runner)
+    job, uploads, packings = await _job(notebook, conversion, settings, options, runner)
     if options.upload:
         uploads |= working_files(read.parsed, notebook.parent)
     modules = sibling_modules(notebook.parent, conversion.imports)
@@ -165,6 +167,7 @@ async def prepare(
         job=job,
         script=script_text(job),
         files={**run_files(read.data, conversion, job, modules), **uploads},
+        packings=packings,
         cost=job_cost(job.request, options.rates, options.unit, job.runs),
     )
     return prepared if client is None else await estimated(prepared, client)
@@ -193,6 +196,7 @@ async def estimated(
 async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> SubmittedJob:
     """Freeze the run and put it into the queue."""
     job = prepared.job
+    await pack(runner, prepared.packings)
     await create_run_folder(runner, job.run_dir, prepared.files)
     path = f"{job.run_dir}/{stem(job.notebook)}.sbatch"
     submitted = await client.submit_file(path)
@@ -205,7 +209,7 @@ def refused(conversion: Conversion) -> ConversionRefused:
     reasons = " ".join(str(refusal) for refusal in conversion.refusals)
     return ConversionRefused(
         f"{conversion.notebook} cannot become a script without changing what it does: {reasons}",
-        "",
+        "As an executed notebook it can run as it is.",
     )
 
 
@@ -235,8 +239,8 @@ async def _job(
     settings: Mapping[str, Any],
     options: SubmitOptions,
     runner: Runner,
-) -> tuple[BatchJob, dict[str, bytes]]:
-    """The job, and files of this machine that it needs on the cluster."""
+) -> tuple[BatchJob, dict[str, bytes], tuple[Packing, ...]]:
+    """The job, files of this machine that it needs on the cluster, and folders there to pack."""
     values = {
         name: [typed(conversion, name, text) for text in texts]
         for name, texts in options.sweep.items()
@@ -263,13 +267,13 @@ async def _job(
         check_gpu="torch" in conversion.imports,
     )
     if not options.stage_in and not options.stage_out:
-        return job, {}
+        return job, {}, ()
     uploads: dict[str, bytes] = {}
     sent: dict[str, Input] = {}
     if options.upload:
         uploads, sent = local_inputs(notebook.parent, options.stage_in, run_dir)
     there = [path for path in options.stage_in if path not in sent]
     base = await home_folder(runner) if options.upload else work_dir
-    found = await plan_inputs(runner, there, base, f"{os.path.dirname(run_dir)}/staged")
+    found, packings = await plan_inputs(runner, there, base, f"{os.path.dirname(run_dir)}/staged")
     staging = Staging((*sent.values(), *found), options.stage_out, options.places, options.interval)
-    return replace(job, staging=staging), uploads
+    return replace(job, staging=staging), uploads, packings

@@ -1,14 +1,10 @@
-"""Sweeps: which values each run of an array gets, and what came out of them."""
+"""Sweeps: which values each run of an array gets."""
 
 from __future__ import annotations
 
 import ast
 import itertools
-import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.report import Conversion
@@ -83,92 +79,3 @@ def grid(values: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
             "Sweep fewer values at a time.",
         )
     return runs
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """One run of a sweep, or the only run of a job."""
-
-    task: str
-    parameters: Mapping[str, Any]
-    state: str  #: "waiting", "running", "done", "failed", "stopped"
-    code: int | None
-    figures: int
-    metrics: Mapping[str, float]
-
-    def to_json(self) -> dict[str, Any]:
-        return {**vars(self), "parameters": dict(self.parameters), "metrics": dict(self.metrics)}
-
-
-def run_table(run_dir: Path) -> list[RunRow]:
-    """The runs of a job with their parameters and what they have reached."""
-    folder = run_dir / "parameters"
-    if folder.is_dir():
-        tasks = sorted((file.stem for file in folder.glob("*.json")), key=int)
-        return [
-            _row(run_dir, task, folder / f"{task}.json", run_dir / "output" / task)
-            for task in tasks
-        ]
-    return [_row(run_dir, "", run_dir / "parameters.json", run_dir / "output")]
-
-
-def _row(run_dir: Path, task: str, parameters: Path, output: Path) -> RunRow:
-    state = _json(output / "state.json")
-    code = state.get("code")
-    log = _log_of(run_dir, task)
-    word = "running" if log else "waiting"
-    if (output / "DONE").exists():
-        word = "done"
-    elif code is not None:
-        word = "stopped" if state.get("time_limit") or state.get("told_to_end") else "failed"
-    return RunRow(
-        task=task,
-        parameters=_json(parameters),
-        state=word,
-        code=code,
-        figures=sum(1 for _ in (output / "figures").glob("*")) if output.is_dir() else 0,
-        metrics={**_last_numbers(log), **_numbers(_json(output / "metrics.json"))},
-    )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _log_of(run_dir: Path, task: str) -> Path | None:
-    logs = sorted(
-        (run_dir / "logs").glob(f"*_{task}.out" if task else "*.out"),
-        key=lambda file: file.stat().st_mtime,
-    )
-    return logs[-1] if logs else None
-
-
-_NUMBER = re.compile(r"\b([A-Za-z][\w ./-]{0,30}?)\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\b")
-
-
-def _last_numbers(log: Path | None) -> dict[str, float]:
-    """Numbers with names in the last line of a log that has any, such as `loss: 0.12`."""
-    if log is None:
-        return {}
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 20_000))
-        lines = file.read().decode("utf-8", "replace").splitlines()
-    for line in reversed(lines):
-        if line.startswith("[jupyter-hpc]"):
-            continue
-        found = {name.strip(): float(value) for name, value in _NUMBER.findall(line)}
-        if found:
-            return found
-    return {}
-
-
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        name: float(value)
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jupyter_hpc.batch.job import Input
 from jupyter_hpc.batch.reading import Notebook
+from jupyter_hpc.batch.stage_plan import stage_target
 from jupyter_hpc.batch.write import FOLDER
 from jupyter_hpc.errors import UsageError
 
@@ -38,8 +39,13 @@ def named_files(sources: Iterable[str], folder: Path, limit: int = 50_000_000) -
             continue
         try:
             file = (root / text).resolve()
-            if file.is_relative_to(root) and file.is_file() and file.stat().st_size <= limit:
-                found[str(file.relative_to(root))] = file
+            if not file.is_relative_to(root) or not file.is_file():
+                continue
+            name = file.relative_to(root)
+            # Hidden files hold keys and settings of this machine, not data.
+            hidden = any(part.startswith(".") for part in name.parts)
+            if not hidden and file.stat().st_size <= limit:
+                found[str(name)] = file
         except (OSError, ValueError):
             continue
     return dict(sorted(found.items()))
@@ -51,7 +57,7 @@ def local_inputs(
     """Inputs that are here and not on the cluster: their content, and their place by path."""
     files: dict[str, bytes] = {}
     inputs: dict[str, Input] = {}
-    for path in paths:
+    for number, path in enumerate(paths, 1):
         source = folder / path
         if not source.exists():
             continue
@@ -60,13 +66,15 @@ def local_inputs(
                 f"{path!r} is too large to be sent with a job.",
                 "Copy it to the cluster once and give its path there.",
             )
-        name = source.name
+        # Two inputs may have one name; the number keeps them apart on the way.
+        name = f"inputs/{number}-{source.resolve().name}"
+        target = stage_target(str(source.absolute()), str(folder.absolute()))
         if source.is_dir():
-            files[f"inputs/{name}.tar"] = _packed(source)
-            inputs[path] = Input(f"{run_dir}/inputs/{name}.tar", name, "tar")
+            files[f"{name}.tar"] = _packed(source)
+            inputs[path] = Input(f"{run_dir}/{name}.tar", target, "tar")
         else:
-            files[f"inputs/{name}"] = source.read_bytes()
-            inputs[path] = Input(f"{run_dir}/inputs/{name}", name)
+            files[name] = source.read_bytes()
+            inputs[path] = Input(f"{run_dir}/{name}", target)
     return files, inputs
 
 

@@ -28,6 +28,8 @@ def stem(notebook: str) -> str:
     """The name of a notebook without its suffix, as a file name that is safe everywhere."""
     name = re.sub(r"\.ipynb$", "", Path(notebook).name)
     name = re.sub(r"[\x00-\x1f\x7f/\\]", "_", name).strip()
+    if name == FILE_NAME.removesuffix(".py"):
+        return f"{name}_"  # the runtime has that name in the same folder
     return "notebook" if name in ("", ".", "..") else name
 
 

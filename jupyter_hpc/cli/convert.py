@@ -80,12 +80,12 @@ def _show(done: Converted) -> None:
     """What was written and changed, or why nothing was."""
     conversion = done.conversion
     if not done.ok:
-        click.echo(f"{done.path}: not converted, nothing was written.", err=True)
+        click.echo(printable(f"{done.path}: not converted, nothing was written."), err=True)
         for refusal in conversion.refusals:
             click.echo(f"  {printable(str(refusal))}", err=True)
         click.echo("  It can run as it is: --mode notebook", err=True)
         return
-    click.echo(f"{done.path}: written to {done.target}")
+    click.echo(printable(f"{done.path}: written to {done.target}"))
     for change in conversion.changes:
         where = f"cell {change.cell}, line {change.line}"
         click.echo(printable(f"  {where}: {change.what} ({change.why})"))

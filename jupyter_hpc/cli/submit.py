@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,13 @@ import click
 
 from jupyter_hpc.batch import submit as batch
 from jupyter_hpc.batch.choices import Choices, submit_options
+from jupyter_hpc.batch.job import Environment
+from jupyter_hpc.batch.results import exit_code
 from jupyter_hpc.batch.sweep import parse_setting, parse_sweep
 from jupyter_hpc.cli.places import open_place
+from jupyter_hpc.clusters import Profile
+from jupyter_hpc.errors import ConversionRefused
+from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Phase
 from jupyter_hpc.text import printable
@@ -44,6 +50,12 @@ _WAIT_POLL = 20.0
 @click.option("--gpus", type=click.IntRange(0), metavar="N")
 @click.option("--gpu-type", metavar="TYPE")
 @click.option("--constraint", metavar="C")
+@click.option("--option", "extra", multiple=True, metavar="O", help="Any option of sbatch.")
+@click.option("--module", "modules", multiple=True, metavar="M", help="Load a module first.")
+@click.option("--conda", metavar="ENV", help="The job's Python: a conda environment, …")
+@click.option("--venv", metavar="DIR", help="… a virtual environment, …")
+@click.option("--build", metavar="FILE", help="… one built in the job from requirements, …")
+@click.option("--container", metavar="IMAGE", help="… or an Apptainer image.")
 @click.option("--dry-run", is_flag=True, help="Show the job and when it could start; no more.")
 @click.option("--wait", is_flag=True, help="Wait for its end and exit with its code.")
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
@@ -63,8 +75,13 @@ async def _submit(
 ) -> int:
     async with open_place(on) as place:
         client = SlurmClient(place.runner)
-        options = submit_options(choices_of(given), place.profile, here=place.here)
-        prepared = await batch.prepare(notebook, options, place.runner, client)
+        choices = choices_of(given, place.profile)
+        options = submit_options(choices, place.profile, here=place.here)
+        try:
+            prepared = await batch.prepare(notebook, options, place.runner, client)
+        except ConversionRefused as error:
+            raise ConversionRefused(error.message, _as_options(error.hint)) from error
+        _show_findings(prepared)
         if dry_run:
             _show_plan(prepared, as_json)
             return 0
@@ -72,10 +89,10 @@ async def _submit(
         for message in done.messages:
             click.echo(printable(message), err=True)
         click.echo(json.dumps(done.to_json()) if as_json else done.job_id)
-        return await _wait(client, done.job_id) if wait else 0
+        return await _wait(client, place.runner, done.job_id) if wait else 0
 
 
-def choices_of(given: dict[str, Any]) -> Choices:
+def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
     """The options of the command line as choices."""
     names = ("partition", "account", "qos", "nodes", "tasks", "cpus", "gpus", "gpu_type")
     return Choices(
@@ -85,6 +102,7 @@ def choices_of(given: dict[str, Any]) -> Choices:
             **{name: given[name] for name in (*names, "constraint")},
             "time": given["time_"],
             "memory": given["mem"],
+            "extra": given["extra"],
         },
         settings=dict(parse_setting(text) for text in given["settings"]),
         sweep=dict(parse_sweep(text) for text in given["sweep"]),
@@ -93,7 +111,32 @@ def choices_of(given: dict[str, Any]) -> Choices:
         requeue=given["requeue"],
         stage_in=given["stage_in"],
         stage_out=given["stage_out"],
+        environment=_environment(given, profile),
     )
+
+
+def _environment(given: dict[str, Any], profile: Profile | None) -> Environment | None:
+    """The Python that was asked for; the lines of the profile come before it."""
+    names = {"conda": "conda", "venv": "venv", "build": "build_from", "container": "container"}
+    python = {member: given[name] for name, member in names.items() if given[name]}
+    if not python and not given["modules"]:
+        return None
+    setup = profile.environment.setup if profile is not None else ()
+    return Environment(setup=setup, modules=given["modules"], **python)
+
+
+def _as_options(hint: str) -> str:
+    """A way out in the words of the command line."""
+    hint = hint.replace("As an executed notebook", "As an executed notebook (--mode notebook)")
+    return re.sub(r"Set the parameter (\w+)", r"Set the parameter \1 (--set \1=…)", hint)
+
+
+def _show_findings(prepared: batch.Prepared) -> None:
+    """What to know and to do before the job runs; stdout stays the job id's."""
+    for notice in prepared.conversion.notices:
+        click.echo(printable(f"note, cell {notice.cell}: {notice.message}"), err=True)
+    for step in prepared.conversion.prepare:
+        click.echo(printable(f"run on the login node first: {step.command}"), err=True)
 
 
 def _show_plan(prepared: batch.Prepared, as_json: bool) -> None:
@@ -110,8 +153,8 @@ def _show_plan(prepared: batch.Prepared, as_json: bool) -> None:
         click.echo(f"Cost: {plan['cost']}", err=True)
 
 
-async def _wait(client: SlurmClient, job_id: str) -> int:
-    """Until the job is over; its own exit code."""
+async def _wait(client: SlurmClient, runner: Runner, job_id: str) -> int:
+    """Until the job is over; its own exit code, of an array the highest."""
     pause = 2.0
     while True:
         jobs = [job for job in await client.my_jobs() if (job.array_id or job.job_id) == job_id]
@@ -119,5 +162,10 @@ async def _wait(client: SlurmClient, job_id: str) -> int:
             break
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _WAIT_POLL)
+    code = await exit_code(runner, job_id)
+    if code is not None:
+        return code
+    # It never came to its end: cancelled while it waited, or killed with its node.
     detail = await client.job_detail(job_id)
-    return detail.exit_code if detail.exit_code is not None else 1
+    click.echo(printable(f"Job {job_id} ended without a result: {detail.state}."), err=True)
+    return detail.exit_code or 1

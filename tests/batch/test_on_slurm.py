@@ -158,12 +158,15 @@ def test_a_sweep_of_twelve_three_at_a_time(alice: User) -> None:
 
     alice.waiting(over, 110)
     assert 1 <= most <= 3
-    from jupyter_hpc.batch.sweep import run_table
+    from jupyter_hpc.batch.runtime.run_table import run_table
 
     rows = run_table(run)
     assert len(rows) == 12 and {row.state for row in rows} == {"done"}
     assert [row.metrics["score"] for row in rows][:4] == [0.1, 0.2, pytest.approx(0.3), 0.2]
     assert rows[-1].parameters == {"lr": 1.0, "n": 3}
+    table = (run / "output" / "runs.csv").read_text().splitlines()
+    assert table[0] == "run,lr,n,state,exit code,score,figures"
+    assert len(table) == 13 and table[-1] == "12,1.0,3,done,0,3.0,0"
 
 
 @pytest.mark.timeout(240)

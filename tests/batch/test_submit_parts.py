@@ -11,16 +11,17 @@ import pytest
 
 from jupyter_hpc.batch.answers import checked_settings, require_answers
 from jupyter_hpc.batch.cost import job_cost
-from jupyter_hpc.batch.job import DEFAULT_REQUEST
+from jupyter_hpc.batch.job import DEFAULT_REQUEST, Input, Staging
 from jupyter_hpc.batch.modules import sibling_modules
 from jupyter_hpc.batch.results import exit_code, fetch_results, log_path, read_log, results_of
 from jupyter_hpc.batch.runs import find_run, note_run, plain_id
+from jupyter_hpc.batch.runtime.run_table import run_table, write_run_table
 from jupyter_hpc.batch.service import convert_file, write
 from jupyter_hpc.batch.snapshot import create_run_folder
-from jupyter_hpc.batch.stage_plan import plan_inputs
+from jupyter_hpc.batch.stage_plan import pack, plan_inputs
 from jupyter_hpc.batch.submit import SubmitOptions, prepare
-from jupyter_hpc.batch.sweep import grid, parse_setting, parse_sweep, run_table, typed
-from jupyter_hpc.batch.uploads import named_files
+from jupyter_hpc.batch.sweep import grid, parse_setting, parse_sweep, typed
+from jupyter_hpc.batch.uploads import local_inputs, named_files
 from jupyter_hpc.batch.write import stem
 from jupyter_hpc.errors import CommandFailed, ConversionRefused, JobNotFound, UsageError
 from jupyter_hpc.runner import LocalRunner
@@ -36,7 +37,7 @@ async def test_an_unanswered_question_is_refused_before_the_queue(
     tmp_path: Path, runner: LocalRunner
 ) -> None:
     conversion = converted(tmp_path, ["name = input('Who? ')\nprint(name)"])
-    with pytest.raises(ConversionRefused, match=r"Cell 1 asks .* --set name="):
+    with pytest.raises(ConversionRefused, match=r"Cell 1 asks .*parameter name to the answer"):
         await require_answers(conversion, {}, {"HOME"}, runner)
     await require_answers(conversion, {"name": "x"}, set(), runner)
     await require_answers(conversion, {}, {"name"}, runner)
@@ -103,8 +104,27 @@ def test_files_that_the_code_names(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("1", encoding="utf-8")
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "in.txt").write_text("1", encoding="utf-8")
+    (tmp_path / "project" / ".ssh").mkdir()
+    (tmp_path / "project" / ".ssh" / "key").write_text("1", encoding="utf-8")
+    (tmp_path / "project" / "link").symlink_to(tmp_path / "x.csv")
     source = "open('in.txt'); open('../x.csv'); open('none'); open('/etc/passwd'); '\\n'"
+    source += "; open('.ssh/key'); open('link')"
     assert list(named_files([source], tmp_path / "project")) == ["in.txt"]
+
+
+def test_inputs_of_a_laptop_keep_their_places(tmp_path: Path) -> None:
+    for name in ("data/a/x", "data/b/a/y", "c.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    files, inputs = local_inputs(tmp_path, ["data/a", "data/b/a", "c.txt", "there"], "/run")
+    assert {path: (item.target, item.kind) for path, item in inputs.items()} == {
+        "data/a": ("data/a", "tar"),
+        "data/b/a": ("data/b/a", "tar"),
+        "c.txt": ("c.txt", "file"),
+    }
+    assert {item.source for item in inputs.values()} == {f"/run/{name}" for name in files}
+    with pytest.raises(UsageError, match="both be 'a'"):
+        Staging((Input("/x/a", "a"), Input("/y/a", "a")))
 
 
 async def test_a_run_folder_appears_whole_or_not_at_all(
@@ -130,18 +150,23 @@ async def test_folders_become_one_archive_that_is_made_once(
     (work / "da ta" / "x").write_text("1", encoding="utf-8")
     (tmp_path / "outside.csv").write_text("1", encoding="utf-8")
     paths = ["da ta", "../outside.csv"]
-    first = await plan_inputs(runner, paths, str(work), str(archives))
+    first, packings = await plan_inputs(runner, paths, str(work), str(archives))
+    assert not archives.exists(), "looking changes nothing"
+    await pack(runner, packings)
     assert [(item.target, item.kind) for item in first] == [
         ("da ta", "tar"),
         ("outside.csv", "file"),
     ]
     stamp = Path(first[0].source).stat().st_mtime_ns
-    again = await plan_inputs(runner, paths, str(work), str(archives))
+    again, _ = await plan_inputs(runner, paths, str(work), str(archives))
     assert again == first and Path(first[0].source).stat().st_mtime_ns == stamp
     (work / "da ta" / "x").write_text("22", encoding="utf-8")
-    changed = await plan_inputs(runner, paths, str(work), str(archives))
+    changed, _ = await plan_inputs(runner, paths, str(work), str(archives))
     assert changed[0].source != first[0].source
-    for bad, words in (("none", "There is no 'none'"), (".", "whole folder")):
+    for bad, words in (
+        *(("none", "There is no 'none'"), (".", "whole folder"), ("..", "whole folder")),
+        ("/", "whole folder"),
+    ):
         with pytest.raises(UsageError, match=words):
             await plan_inputs(runner, [bad], str(work), str(archives))
 
@@ -242,11 +267,13 @@ async def test_a_notebook_from_a_laptop_brings_its_files(
     home = str(tmp_path)
     assert prepared.job.run_dir.startswith(f"{home}/jupyter-hpc/a/")
     assert prepared.job.work_dir == f"{prepared.job.run_dir}/work"
-    assert {"work/in.txt", "work/d/x.csv", "inputs/d.tar", "inputs/in.txt"} <= set(prepared.files)
+    assert {"work/in.txt", "work/d/x.csv", "inputs/1-d.tar", "inputs/2-in.txt"} <= set(
+        prepared.files
+    )
     assert prepared.job.staging is not None
     assert [(item.source, item.target) for item in prepared.job.staging.inputs] == [
-        (f"{prepared.job.run_dir}/inputs/d.tar", "d"),
-        (f"{prepared.job.run_dir}/inputs/in.txt", "in.txt"),
+        (f"{prepared.job.run_dir}/inputs/1-d.tar", "d"),
+        (f"{prepared.job.run_dir}/inputs/2-in.txt", "in.txt"),
         (f"{home}/there.csv", "there.csv"),
     ]
 
@@ -269,6 +296,12 @@ def test_the_table_of_runs(tmp_path: Path) -> None:
         *(("1", "done", 1), ("2", "failed", 0), ("10", "waiting", 0)),
     ]
     assert rows[0].metrics == {"epoch 2 loss": 0.5, "acc": 0.75}
+    write_run_table(tmp_path)
+    lines = (tmp_path / "output" / "runs.csv").read_text(encoding="utf-8").splitlines()
+    assert lines == [
+        "run,lr,state,exit code,epoch 2 loss,acc,figures",
+        *("1,1,done,0,0.5,0.75,1", "2,2,failed,1,,,0", "10,3,waiting,,,,0"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["a", "my nötebook 'x'", "-rf", "..", "a%j", "$(x)"])

@@ -16,7 +16,7 @@ FILE_NAME = "jupyter_hpc_runtime.py"
 PARTS = (
     *("state", "ranks", "values", "display", "objects", "figures", "shell", "timing"),
     *("parameters", "libraries", "cells", "namespace", "own_magics", "shims", "widgets"),
-    *("gpu_record", "staging", "keeper"),
+    *("gpu_record", "staging", "run_table", "keeper"),
 )
 
 _HEAD = '''"""What a notebook needs to run as a plain script; written by jupyter-hpc.

@@ -4,6 +4,7 @@
     python jupyter_hpc_runtime.py keep [--plan PLAN --scratch DIR --results DIR]
                                        [--gpus FILE] [--interval SECONDS]
     python jupyter_hpc_runtime.py check-gpu
+    python jupyter_hpc_runtime.py table RUN                      writes the table of a sweep
 
 `keep` runs until USR2, which means: the program has ended, copy all and stop. USR1 asks
 for a copy at once. TERM means that the job is being ended: it copies again and again
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.runtime.gpu_record import GpuRecorder, check_gpu
+from jupyter_hpc.batch.runtime.run_table import write_run_table
 from jupyter_hpc.batch.runtime.staging import CopyBack, NoRoom, Plan, clean, stage_in
 from jupyter_hpc.batch.runtime.state import log
 
@@ -80,6 +82,8 @@ def main(arguments: list[str]) -> int:
     staging.add_argument("plan")
     staging.add_argument("earlier")
     staging.add_argument("place", nargs="?", default="")
+    table = commands.add_parser("table")
+    table.add_argument("run")
     cleaning = commands.add_parser("clean")
     cleaning.add_argument("scratch")
     keep = commands.add_parser("keep")
@@ -92,6 +96,9 @@ def main(arguments: list[str]) -> int:
         return check_gpu()
     if options.command == "stage-in":
         return _stage(options)
+    if options.command == "table":
+        write_run_table(Path(options.run))
+        return 0
     if options.command == "clean":
         clean(Path(options.scratch))
         return 0

@@ -10,6 +10,7 @@ import platform
 import shutil
 import stat
 import tarfile
+import tempfile
 import time
 from pathlib import Path
 
@@ -75,8 +76,12 @@ def stage_in(plan: Plan, earlier: Path, place: str = "") -> Path:
     If that fails or is interrupted, nothing stays behind.
     """
     needed = sum(os.path.getsize(item["source"]) for item in plan.inputs) + _size_of(earlier)
-    scratch = Path(place or os.path.join(choose_place(plan.places, needed), scratch_name()))
-    scratch.mkdir(mode=0o700)
+    if place:  # made by the first node; here nobody else can have made it before us
+        scratch = Path(place)
+        scratch.mkdir(mode=0o700)
+    else:
+        chosen = choose_place(plan.places, needed)
+        scratch = Path(tempfile.mkdtemp(prefix=scratch_name() + "-", dir=chosen))
     (scratch / OWN_MARK).write_text(os.environ.get("SLURM_JOB_ID", ""), encoding="utf-8")
     started = time.monotonic()
     try:
