@@ -56,4 +56,4 @@ async def _is_stored(parameter: Parameter, runner: Runner) -> bool:
 def _way_out(parameter: Parameter) -> str:
     if parameter.kind == "secret":
         return f"Put the answer into the environment variable {parameter.name}, then submit."
-    return f"Give the answer with --set {parameter.name}=… ."
+    return f"Set the parameter {parameter.name} to the answer."

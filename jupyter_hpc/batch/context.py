@@ -68,7 +68,7 @@ def block(code: str, what: str, why: str = "") -> Action:
 class Refused(Exception):
     """This use has no faithful form in a script."""
 
-    def __init__(self, reason: str, hint: str = "Use --mode notebook for this notebook.") -> None:
+    def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.hint = hint

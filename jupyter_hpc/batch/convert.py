@@ -51,7 +51,7 @@ def convert_notebook(notebook: Notebook, folder: Path | None, options: Options) 
     """The script, or the reasons why the notebook cannot be one; never an exception."""
     if notebook.language not in ("python", "python3", "ipython"):
         reason = f"The notebook is written in {notebook.language}, not in Python."
-        hint = "Run it with --mode notebook."
+        hint = "It can run as an executed notebook."
         return Conversion(notebook.name, "", refusals=(Refusal(0, 0, reason, hint),))
     return _Converter(notebook, folder, options).conversion()
 

@@ -60,7 +60,7 @@ def _note(
     files: tuple[str, ...] = (),
 ) -> None:
     why = {
-        "question": "a batch job cannot ask; the answer comes from --set or the environment",
+        "question": "a batch job cannot ask; the answer comes from a parameter or the environment",
         "secret": "a batch job cannot ask; the secret comes from the environment",
     }[kind]
     context.change(line, name, f"the value of {name} must be given at submit", why)

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGTERM
 from typing import Any
@@ -51,6 +51,11 @@ class Verification:
     differences: tuple[Difference, ...] = ()
     compared: tuple[int, ...] = ()
     overrides: Mapping[str, Any] | None = None
+    #: Whether each ran to its end, and whether the notebook shows the same every time;
+    #: the second run of the notebook is only made when something differs.
+    notebook_done: bool = False
+    script_done: bool = False
+    stable: bool = True
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -108,14 +113,21 @@ async def verify(
             reference = await trials.notebook("notebook")
             script = await trials.script()
             found = _differences(reference, script, conversion)
+            stable = True
             if found:
                 # What differs between two runs of the notebook itself proves nothing.
                 again = await trials.notebook("notebook-again")
                 unstable = {d.cell for d in _differences(reference, again, conversion)}
+                stable = not unstable
                 found = [difference for difference in found if difference.cell not in unstable]
         except CommandTimeout as error:
             return Verification(None, error.message, overrides=values)
-    return _outcome(reference, script, found, values)
+    return replace(
+        _outcome(reference, script, found, values),
+        notebook_done=reference.complete,
+        script_done=script.complete,
+        stable=stable,
+    )
 
 
 def _known(conversion: Conversion, name: str) -> bool:

@@ -87,7 +87,7 @@ def test_another_language_is_refused_with_the_way_out(
 ) -> None:
     conversion = converted(tmp_path, ["x <- 1"], metadata=metadata)
     assert not conversion.ok and conversion.script == ""
-    assert "--mode notebook" in str(conversion.refusals[0])
+    assert "executed notebook" in str(conversion.refusals[0])
 
 
 def test_an_empty_notebook_gives_a_script_that_runs(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ class InteractiveShell:
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(
-            f"A batch job has no interactive shell, so get_ipython().{name} is not there; use "
-            "--mode notebook to run the notebook itself."
+            f"A batch job has no interactive shell, so get_ipython().{name} is not there; "
+            "run it as an executed notebook instead (--mode notebook)."
         )
 
 
