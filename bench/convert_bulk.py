@@ -6,13 +6,15 @@ A place is a notebook, a folder, or a bare git repository; nothing is written in
 Without a place, two invented notebooks are converted: a common one, and 1,000 cells.
 Tiers: T0 a script or a refusal, never a crash; T1 the script compiles and needs no
 IPython; T2 every magic and shell line is in the report; with --run, T3 the script runs
-where the notebook itself runs twice with equal output, and T4 it shows the same.
+where the notebook itself runs twice with equal output, and T4 it shows the same. Runs
+have no network where this process has none (`unshare --net`).
 Speed is compared with nbconvert on the same notebooks.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
 import io
 import json
@@ -32,7 +34,7 @@ from jupyter_hpc.batch.convert import Options, convert_notebook
 from jupyter_hpc.batch.reading import Notebook, parse_notebook
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.transform import NotPython, Transformer, parse
-from jupyter_hpc.batch.verify import verify
+from jupyter_hpc.batch.verify import Verification, verify
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.runner import LocalRunner
 
@@ -112,10 +114,6 @@ def static_clean(conversion: Conversion) -> str:
         tree = parse(conversion.script)
     except SyntaxError as error:
         return f"does not compile: {error}"
-    text = conversion.script
-    code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    import ast
-
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id == "get_ipython":
             return "get_ipython is left"
@@ -123,7 +121,7 @@ def static_clean(conversion: Conversion) -> str:
             names = [getattr(node, "module", "") or "", *(alias.name for alias in node.names)]
             if any(name == "IPython" or name.startswith("IPython.") for name in names):
                 return f"imports {names}"
-    return "" if code is not None else "empty"
+    return ""
 
 
 def judge(source: Source, judged: Judged, compare: bool) -> tuple[Notebook, Conversion] | None:
@@ -190,13 +188,28 @@ def nbconvert_seconds(data: bytes) -> float:
     return time.perf_counter() - start
 
 
-async def run_both(source: Source, conversion: Conversion, python: str, seconds: float) -> Any:
+async def run_both(
+    source: Source, conversion: Conversion, python: str, seconds: float
+) -> Verification:
     with tempfile.TemporaryDirectory() as folder:
         path = source[2] or Path(folder) / "notebook" / "notebook.ipynb"
         if source[2] is None:
             path.parent.mkdir()
             path.write_bytes(source[1])
         return await verify(path, conversion, LocalRunner(), seconds=seconds, python=python)
+
+
+def kind_of(outcome: Verification) -> str:
+    """What one pair of runs says; only a notebook that ends well and is stable counts."""
+    if outcome.equal is None:
+        return "no reference"
+    if not outcome.notebook_done:
+        return "partly equal" if outcome.equal else "partly different"
+    if not outcome.script_done:
+        return "script failed"
+    if not outcome.stable:
+        return "not stable" if outcome.equal else "not stable, different"
+    return "equal" if outcome.equal else "different"
 
 
 def invented(cells: int) -> bytes:
@@ -254,10 +267,10 @@ def main(arguments: Sequence[str] = ()) -> None:
                 continue
             ran += 1
             outcome = asyncio.run(run_both(source, found[1], options.python, options.seconds))
-            kind = {True: "equal", False: "different", None: "not comparable"}[outcome.equal]
+            kind = kind_of(outcome)
             judged.runs[kind] += 1
             print(f"{kind:15} {source[0]}: {outcome.message}", file=sys.stderr, flush=True)
-            if kind == "different":
+            if outcome.equal is False:
                 judged.failures.append(f"T4 {source[0]}: {json.dumps(outcome.to_json())[:600]}")
     report(judged, options.verbose)
 
@@ -272,7 +285,11 @@ def report(judged: Judged, verbose: bool) -> None:
     print(f"T1 static-clean      {share(judged.t1, judged.valid)} of the valid ones")
     print(f"T2 lines in report   {share(judged.t2, judged.lines)}")
     if judged.runs:
-        print(f"runs                 {dict(judged.runs)}")
+        runs = judged.runs
+        whole = runs["equal"] + runs["different"] + runs["script failed"]
+        print(f"T3 runs to its end   {share(whole - runs['script failed'], whole)}")
+        print(f"T4 shows the same    {share(runs['equal'], whole)}")
+        print(f"runs                 {dict(runs)}")
     print(f"time {judged.seconds:.2f} s, slowest {judged.slowest[0]:.3f} s {judged.slowest[1]}")
     if judged.nbconvert_seconds:
         ratio = judged.seconds / judged.nbconvert_seconds
