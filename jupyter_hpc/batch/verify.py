@@ -80,6 +80,10 @@ class _Trial:
         return self.code == 0
 
     @property
+    def last_cell(self) -> int:
+        return max(self.outputs, default=0)
+
+    @property
     def failed(self) -> bool:
         """Ended by an error, not by the end of its time."""
         out_of_time = "the time of this trial is over" in self.stderr
@@ -147,7 +151,9 @@ def _outcome(
         cells = ", ".join(str(difference.cell) for difference in found)
         message = f"Notebook and script differ in cell {cells}."
         return Verification(False, message, tuple(found), compared, values)
-    if script.failed and not reference.failed:
+    # A notebook whose time was over has nothing to say about the cells that it did not reach.
+    went_on = reference.complete or script.last_cell < reference.last_cell
+    if script.failed and not reference.failed and went_on:
         message = f"Only the script failed: {_last_line(script.stderr)}."
         return Verification(False, message, (), compared, values)
     if not (reference.complete and script.complete):
@@ -157,8 +163,10 @@ def _outcome(
 
 
 def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip() and line[:1] != "["]
-    return lines[-1].rstrip(".") if lines else ""
+    """What a run said last, best in words of its own."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    own = [line for line in lines if line[:1] != "["] or lines
+    return own[-1].removeprefix("[jupyter-hpc] ").rstrip(".") if own else ""
 
 
 def _differences(left: _Trial, right: _Trial, conversion: Conversion) -> list[Difference]:
@@ -166,7 +174,7 @@ def _differences(left: _Trial, right: _Trial, conversion: Conversion) -> list[Di
     cleared = {change.cell for change in conversion.changes if "clear_output" in change.source}
     last = None
     if not (left.complete and right.complete):  # the cell in which a run ended has no full output
-        last = min(max(trial.outputs, default=0) for trial in (left, right))
+        last = min(left.last_cell, right.last_cell)
     found: list[Difference] = []
     for number in sorted({*left.outputs, *right.outputs}):
         if number in moved or number in cleared or (last is not None and number >= last):

@@ -45,11 +45,15 @@ async def test_a_wrong_conversion_is_found(tmp_path: Path) -> None:
     ]
 
 
-async def test_what_both_reached_within_the_budget_is_compared(tmp_path: Path) -> None:
-    cells = ["print('a')", "print('b')", "import time\ntime.sleep(600)", "print('never')"]
+@pytest.mark.parametrize("pause", [600, 0], ids=["both are slow", "the script goes on and fails"])
+async def test_what_both_reached_within_the_budget_is_compared(tmp_path: Path, pause: int) -> None:
+    cells = ["print('a')", "print('b')", "import time\ntime.sleep(600)", "not_defined"]
     conversion = converted(tmp_path, cells)
-    found = await verify(tmp_path / "a.ipynb", conversion, LocalRunner(), seconds=8)
+    script = conversion.script.replace("sleep(600)", f"sleep({pause})")
+    faster = replace(conversion, script=script)
+    found = await verify(tmp_path / "a.ipynb", faster, LocalRunner(), seconds=8)
     assert found.equal is True and "that both reached" in found.message
+    assert not found.notebook_done and not found.script_done
 
 
 def test_the_budget_shortens_trainings_only(tmp_path: Path) -> None:

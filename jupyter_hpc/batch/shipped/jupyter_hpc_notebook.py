@@ -145,12 +145,31 @@ def client_class() -> Any:
     return Client
 
 
+def kernel_of(notebook: Any) -> str:
+    """The notebook's kernel, or Python's own where a Python notebook names one that is not here.
+
+    Kernels are often called after an environment of another machine.
+    """
+    from jupyter_client.kernelspec import KernelSpecManager
+
+    metadata = notebook.get("metadata", {})
+    spec = metadata.get("kernelspec", {})
+    name = str(spec.get("name", ""))
+    language = metadata.get("language_info", {}).get("name") or spec.get("language") or "python"
+    if not name or name in KernelSpecManager().find_kernel_specs():
+        return name
+    if not str(language).lower().startswith(("python", "ipython")):
+        return name
+    log(f"there is no kernel {name!r} here; the job's own Python runs the notebook")
+    return "python3"
+
+
 async def run(result: Result) -> int:
     """Run all cells; the exit code says how it went."""
     client = client_class()(
         result.notebook,
         timeout=None,
-        kernel_name=result.notebook.get("metadata", {}).get("kernelspec", {}).get("name", ""),
+        kernel_name=kernel_of(result.notebook),
         resources={"metadata": {"path": os.getcwd()}},
         on_cell_executed=lambda cell, cell_index, execute_reply: cell_done(result, cell_index),
         # nbclient installs handlers of its own when it starts the kernel; ours come after.
