@@ -27,6 +27,7 @@ from tests.gpu.library import library_folder
 
 JOB_COUNT = 10_000
 SECONDS = 10
+STARTS = 15
 
 SAMPLER = """
 import asyncio, json, resource, sys, time
@@ -82,13 +83,13 @@ from jupyter_server.serverapp import ServerApp
 app = ServerApp()
 argv = ["--allow-root", "--ServerApp.jpserver_extensions={}", "--ServerApp.sock=" + sys.argv[1]]
 app.initialize(argv=argv, find_extensions=False)
-began = time.process_time()
+began = time.perf_counter()
 from jupyter_hpc.node.app import HpcExtension
-imported = time.process_time()
+imported = time.perf_counter()
 extension = HpcExtension()
 extension._link_jupyter_server_extension(app)
 extension.initialize()
-print(json.dumps([(imported - began) * 1000, (time.process_time() - imported) * 1000]))
+print(json.dumps([(imported - began) * 1000, (time.perf_counter() - imported) * 1000]))
 """
 
 
@@ -125,7 +126,7 @@ def measure_jobs(folder: Path) -> None:
     write_program(programs / "squeue", f"exec cat {rows}")
     write_program(programs / "sacct", "exit 0")
     path = f"{programs}:{os.environ['PATH']}"
-    with server(folder, surroundings(folder) | {"PATH": path}) as address:
+    with server(folder, surroundings(folder) | {"PATH": path}) as (address, _):
         first, size = timed(address, "/jupyter-hpc/jobs")
         cached = [timed(address, "/jupyter-hpc/jobs")[0] for _ in range(15)]
         other = [timed(address, "/jupyter-hpc/session")[0] for _ in range(5)]
@@ -136,35 +137,45 @@ def measure_jobs(folder: Path) -> None:
 
 def measure_start(folder: Path) -> None:
     """What loading adds to a server's start, in the process and by the clock on the wall."""
-    loads = [run_list(LOADING, surroundings(folder), str(folder / "load.sock")) for _ in range(5)]
+    loads = [run_list(LOADING, surroundings(folder), str(folder / "load.sock")) for _ in range(9)]
     imports, setups = (statistics.median(column) for column in zip(*loads, strict=True))
     print(
         f"loading the extension       {imports:.1f} ms import + {setups:.1f} ms set-up "
-        f"= {imports + setups:.1f} ms of CPU (goal < 50)"
+        f"= {imports + setups:.1f} ms, median of {len(loads)} (goal < 50)"
     )
     walls: dict[bool, list[float]] = {True: [], False: []}
     works: dict[bool, list[float]] = {True: [], False: []}
-    for _ in range(5):
-        for enabled in (False, True):
+    for pair in range(STARTS + 1):
+        # with and without take turns in being first, since the second finds warmer caches
+        for enabled in (False, True) if pair % 2 else (True, False):
             began = time.perf_counter()
-            with server(folder, surroundings(folder), enabled=enabled) as address:
-                walls[enabled].append((time.perf_counter() - began) * 1000)
-                works[enabled].append(cpu_milliseconds(address))
+            with server(folder, surroundings(folder), enabled=enabled) as (address, pid):
+                if pair:  # the first pair warms the caches
+                    walls[enabled].append((time.perf_counter() - began) * 1000)
+                    works[enabled].append(cpu_milliseconds(pid))
+                assert answers(address, "/jupyter-hpc/session") is enabled
     for name, found in (("start until it answers", walls), ("the same in CPU time", works)):
-        without, with_it = min(found[False]), min(found[True])
+        without, with_it = statistics.median(found[False]), statistics.median(found[True])
+        added = [one - other for one, other in zip(found[True], found[False], strict=True)]
+        low, middle, high = statistics.quantiles(added, n=4)
         print(
-            f"{name:<28}{without:.0f} ms without, {with_it:.0f} ms with "
-            f"(best of 5): {with_it - without:+.0f} ms, ratio {with_it / without:.3f}"
+            f"{name:<28}{without:.0f} ms without, {with_it:.0f} ms with, ratio "
+            f"{with_it / without:.3f}; added {middle:+.0f} ms, quartiles {low:+.0f} to {high:+.0f} "
+            f"(median of {STARTS} pairs, goal < 50)"
         )
 
 
-def cpu_milliseconds(address: Path) -> float:
-    """What the server at `address` has used of a CPU since its start."""
-    for process in psutil.process_iter(["cmdline", "cpu_times"]):
-        if f"--ServerApp.sock={address}" in (process.info["cmdline"] or ()):
-            times = process.info["cpu_times"]
-            return float(times.user + times.system) * 1000
-    raise AssertionError("the server is gone")
+def answers(address: Path, path: str) -> bool:
+    try:
+        return bool(timed(address, path))
+    except AssertionError:
+        return False
+
+
+def cpu_milliseconds(pid: int) -> float:
+    """What a server has used of a CPU since its start."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system) * 1000
 
 
 def job_row(number: int) -> str:
@@ -234,8 +245,10 @@ def _output(code: str, environment: dict[str, str], *arguments: str) -> str:
 
 
 @contextmanager
-def server(folder: Path, environment: dict[str, str], *, enabled: bool = True) -> Iterator[Path]:
-    """A bare Jupyter server with or without the extension; yields when it answers."""
+def server(
+    folder: Path, environment: dict[str, str], *, enabled: bool = True
+) -> Iterator[tuple[Path, int]]:
+    """A bare Jupyter server, with the extension or not; its socket and process, once it answers."""
     address = folder / "server.sock"
     others = ("jupyterlab", "jupyter_lsp", "notebook", "notebook_shim", "jupyter_server_terminals")
     extensions = dict.fromkeys(others, False) | {"jupyter_hpc": enabled}
@@ -260,8 +273,8 @@ def server(folder: Path, environment: dict[str, str], *, enabled: bool = True) -
             except OSError:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(0.005)
-        yield address
+                time.sleep(0.002)
+        yield address, process.pid
     except AssertionError:
         print((folder / "server.log").read_text()[-3000:])
         raise

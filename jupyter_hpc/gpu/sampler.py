@@ -23,6 +23,15 @@ STALE_SECONDS = 4.0
 RETRY_SECONDS = 30.0
 
 
+def silent_driver(seconds: float) -> GpuUnavailable:
+    """The error of a call that does not return."""
+    return GpuUnavailable(
+        f"The GPU driver has not answered for {seconds:.0f} s.",
+        "Work on the CPU goes on. If it stays so, save your work and start the session "
+        "on another node; tell the site's support which node this was.",
+    )
+
+
 @dataclass(frozen=True)
 class Origin:
     """Which source the samples come from, and its driver's version."""
@@ -87,11 +96,7 @@ class GpuSampler:
         """Why there is no new sample: the source failed, or a call does not return."""
         silent = time.monotonic() - self._asked_at
         if not self._answered and silent > STALE_SECONDS:
-            return GpuUnavailable(
-                f"The GPU driver has not answered for {silent:.0f} s.",
-                "Work on the CPU goes on. If it stays so, save your work and start the session "
-                "on another node; tell the site's support which node this was.",
-            )
+            return silent_driver(silent)
         return self._failure
 
     def _run(self) -> None:

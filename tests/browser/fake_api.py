@@ -30,6 +30,17 @@ class FakeApi:
     """What each address answers; change the members and call `push` to tell the page."""
 
     def __init__(self, page: Page) -> None:
+        self.reset()
+        #: The newest list of watched topics.
+        self.watched: list[Json] = []
+        self.streams = 0
+        self._socket: WebSocketRoute | None = None
+        self._log_offsets: dict[tuple[str, str], int] = {}
+        page.route(re.compile(r"/jupyter-hpc/(?!static)[^?]*"), self._answer)
+        page.route_web_socket(re.compile(r"/jupyter-hpc/stream"), self._open)
+
+    def reset(self) -> None:
+        """The usual answers again; a page that is open is not told."""
         self.session: Json = a_session()
         self.gpus: Json = some_gpus(2)
         self.jobs: Json = some_jobs(3)
@@ -40,13 +51,6 @@ class FakeApi:
         self.errors: dict[str, Json] = {}
         #: (action, targets) of every POST.
         self.actions: list[tuple[str, str]] = []
-        #: The newest list of watched topics.
-        self.watched: list[Json] = []
-        self.streams = 0
-        self._socket: WebSocketRoute | None = None
-        self._log_offsets: dict[tuple[str, str], int] = {}
-        page.route(re.compile(r"/jupyter-hpc/(?!static)[^?]*"), self._answer)
-        page.route_web_socket(re.compile(r"/jupyter-hpc/stream"), self._open)
 
     def push(self, *topics: str) -> None:
         """Send these topics to the page, if it watches them."""

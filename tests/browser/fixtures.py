@@ -13,7 +13,7 @@ import pytest
 from tests.tools import ROOT, chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 FLAGS = [
     "--no-sandbox",
@@ -63,12 +63,17 @@ def page(context: BrowserContext) -> Iterator[Page]:
 
 
 @pytest.fixture
-def screenshot(page: Page, request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """screenshot("dark") keeps a picture if JUPYTER_HPC_SCREENSHOTS names a folder."""
+def screenshot(page: Page, request: pytest.FixtureRequest) -> Callable[..., None]:
+    """screenshot("dark") keeps a picture if JUPYTER_HPC_SCREENSHOTS names a folder.
+
+    With a locator, that part of the page is brought into view first.
+    """
     folder = os.environ.get(SCREENSHOTS_VARIABLE)
 
-    def take(name: str) -> None:
+    def take(name: str, of: Locator | None = None) -> None:
         if folder:
+            if of is not None:
+                of.first.evaluate("node => node.scrollIntoView({block: 'center'})")
             page.wait_for_timeout(500)
             module = re.sub(r"^test_", "", Path(str(request.node.path)).stem)
             path = ROOT / folder / f"{module}-{name}.png"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,28 @@ from tests.browser.fake_values import (
     some_gpus,
     some_jobs,
 )
+from tests.browser.fixtures import SCREENSHOTS_VARIABLE
 from tests.browser.lab import LabServer, lab_server
+from tests.browser.sentences import sentences
 from tests.browser.waiting import wait_until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import BrowserContext, Locator, Page
 
 pytestmark = pytest.mark.timeout(180)
 
-Take = Callable[[str], None]
+Take = Callable[..., None]
+Show = Callable[..., "Locator"]
+
+#: Close documents, changed ones too, and notifications; show the queue.
+TIDY_UP = """
+() => {
+  for (const widget of [...window.jupyterapp.shell.widgets('main')]) widget.dispose();
+  document.querySelectorAll('.jp-toast-button-bar ~ button, .Toastify__close-button')
+    .forEach(button => button.click());
+  document.querySelector('#jupyter-hpc-panel .jp-Hpc-choice')?.click();
+}
+"""
 
 SILENT = {"message": "Slurm's controller does not answer.", "hint": "Try again in a minute."}
 
@@ -40,29 +54,52 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
         yield server
 
 
-@pytest.fixture
-def api(page: Page) -> FakeApi:
-    return FakeApi(page)
+@pytest.fixture(scope="module")
+def tab(context: BrowserContext, lab: LabServer) -> Iterator[tuple[Page, FakeApi]]:
+    """One tab for all tests: to load JupyterLab takes longer than to look at something."""
+    page = context.new_page()
+    page.set_default_timeout(45_000)
+    yield page, FakeApi(page)
+    page.close()
 
 
 @pytest.fixture
-def open_panel(page: Page, lab: LabServer) -> Callable[[], Locator]:
-    """Load JupyterLab and show the panel; returns it."""
+def page(tab: tuple[Page, FakeApi]) -> Page:
+    return tab[0]
 
-    def show() -> Locator:
-        page.goto(lab.address("lab/workspaces/test") + "&reset")
-        page.wait_for_selector("#jupyter-hpc-panel", state="attached")
+
+@pytest.fixture
+def api(tab: tuple[Page, FakeApi]) -> FakeApi:
+    tab[1].reset()
+    return tab[1]
+
+
+@pytest.fixture
+def open_panel(page: Page, api: FakeApi, lab: LabServer) -> Show:
+    """Show the panel with the answers of `api`; returns it.
+
+    JupyterLab is loaded for the first test, for one that needs it fresh, and for pictures.
+    """
+
+    def show(fresh: bool = False) -> Locator:
         panel = page.locator("#jupyter-hpc-panel")
-        page.get_by_role("tab", name="HPC").click()
-        panel.wait_for()
+        if fresh or "/lab" not in page.url or SCREENSHOTS_VARIABLE in os.environ:
+            page.goto(lab.address("lab/workspaces/test") + "&reset")
+            page.wait_for_selector("#jupyter-hpc-panel", state="attached")
+            page.get_by_role("tab", name="HPC").click()
+            panel.wait_for()
+        else:
+            if not panel.is_visible():
+                page.get_by_role("tab", name="HPC").click()
+            page.evaluate(TIDY_UP)
+            api.push()
+            panel.get_by_text(f"Queue ({len(api.jobs['jobs'])})").wait_for()
         return panel
 
     return show
 
 
-def test_all_sections(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
-) -> None:
+def test_all_sections(page: Page, api: FakeApi, open_panel: Show, screenshot: Take) -> None:
     panel = open_panel()
     panel.get_by_text("2 h 24 min", exact=True).wait_for()
     assert panel.get_by_role("meter", name="Memory").get_attribute("aria-valuenow") == "17"
@@ -77,9 +114,7 @@ def test_all_sections(
     screenshot("all")
 
 
-def test_folded_sections_ask_for_nothing(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator]
-) -> None:
+def test_folded_sections_ask_for_nothing(page: Page, api: FakeApi, open_panel: Show) -> None:
     panel = open_panel()
     panel.get_by_role("row").first.wait_for()
     assert {"topic": "jobs"} in api.watched
@@ -102,29 +137,26 @@ def test_folded_sections_ask_for_nothing(
 
 
 def test_a_closed_panel_leaves_only_the_status_bar(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator]
+    page: Page, api: FakeApi, open_panel: Show
 ) -> None:
     open_panel().get_by_role("row").first.wait_for()
     page.get_by_role("tab", name="HPC").click()
     wait_until(page, lambda: sorted(item["topic"] for item in api.watched) == ["gpus", "session"])
 
 
-def test_a_cut_connection_comes_back_in_silence(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator]
-) -> None:
+def test_a_cut_connection_comes_back_in_silence(page: Page, api: FakeApi, open_panel: Show) -> None:
     panel = open_panel()
     panel.get_by_role("row").first.wait_for()
+    before = api.streams
     api.cut()
-    wait_until(page, lambda: api.streams == 2)
+    wait_until(page, lambda: api.streams == before + 1)
     api.jobs = some_jobs(5) | {"version": 2}
     api.push("jobs")
     panel.get_by_text("Queue (5)").wait_for()
     assert panel.locator(".jp-Hpc-problem").count() == 0
 
 
-def test_nothing_is_there(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
-) -> None:
+def test_nothing_is_there(page: Page, api: FakeApi, open_panel: Show, screenshot: Take) -> None:
     nothing = {"message": "This job has no GPU.", "hint": "Ask for one with --gpus=1."}
     api.errors = {"gpus": nothing, "gpus/history": nothing}
     api.jobs = some_jobs(0, finished=0)
@@ -137,7 +169,7 @@ def test_nothing_is_there(
 
 
 def test_problems_are_told_beside_the_last_data(
-    api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+    api: FakeApi, open_panel: Show, screenshot: Take
 ) -> None:
     panel = open_panel()
     panel.get_by_role("row").first.wait_for()
@@ -148,12 +180,10 @@ def test_problems_are_told_beside_the_last_data(
     panel.get_by_text("5 min old").wait_for()
     panel.get_by_text("These values are 9 s old").wait_for()
     assert panel.get_by_role("row").count() == 4
-    screenshot("problems")
+    screenshot("problems", of=panel.locator(".jp-Hpc-jobs"))
 
 
-def test_eight_gpus(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
-) -> None:
+def test_eight_gpus(page: Page, api: FakeApi, open_panel: Show, screenshot: Take) -> None:
     api.gpus = some_gpus(8, simulated=True)
     panel = open_panel()
     panel.get_by_text("GPU 7").wait_for()
@@ -164,9 +194,7 @@ def test_eight_gpus(
     page.get_by_role("tab", name="train.ipynb").wait_for()
 
 
-def test_ten_thousand_jobs(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
-) -> None:
+def test_ten_thousand_jobs(page: Page, api: FakeApi, open_panel: Show, screenshot: Take) -> None:
     api.jobs = some_jobs(10_000)
     panel = open_panel()
     panel.get_by_text("Queue (10000)").wait_for()
@@ -174,13 +202,14 @@ def test_ten_thousand_jobs(
     assert rows.count() < 60
     panel.locator(".jp-Hpc-table").evaluate("box => box.scrollTop = box.scrollHeight")
     panel.get_by_role("button", name="train-10999").wait_for()
-    screenshot("ten-thousand")
+    screenshot("ten-thousand", of=panel.locator(".jp-Hpc-jobs"))
     panel.get_by_label("Filter jobs").fill("train-5000")
     panel.get_by_role("button", name="train-5000").wait_for()
     assert rows.count() == 1
+    panel.get_by_label("Filter jobs").fill("")
 
 
-def test_hostile_names_are_text(api: FakeApi, open_panel: Callable[[], Locator]) -> None:
+def test_hostile_names_are_text(api: FakeApi, open_panel: Show) -> None:
     name = '<img src=x onerror="document.title=1"> | a,b "c" \u2028'
     api.jobs = some_jobs(0) | {"jobs": [a_job("5", name=name)]}
     panel = open_panel()
@@ -191,7 +220,7 @@ def test_hostile_names_are_text(api: FakeApi, open_panel: Callable[[], Locator])
 
 
 def test_an_array_opens_and_is_cancelled(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+    page: Page, api: FakeApi, open_panel: Show, screenshot: Take
 ) -> None:
     parts = [a_job(f"35_{task}", array_id="35", array_tasks=str(task)) for task in (1, 2)]
     rest = a_waiting_job("35_[3-9%2]", array_id="35", array_tasks="3-9%2", target="35_[3-9]")
@@ -212,7 +241,7 @@ def test_an_array_opens_and_is_cancelled(
 
 
 def test_a_refusal_is_told_in_words(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+    page: Page, api: FakeApi, open_panel: Show, screenshot: Take
 ) -> None:
     refusal = {"message": "Job 1001 is not yours.", "hint": "Ask its owner.", "status": 403}
     api.errors["jobs/1001/hold"] = refusal
@@ -222,11 +251,10 @@ def test_a_refusal_is_told_in_words(
     page.get_by_role("dialog").get_by_role("button", name="Hold").click()
     page.get_by_text("Job 1001 is not yours. Ask its owner.").wait_for()
     screenshot("refused")
+    panel.get_by_label("Select job 1001").uncheck()
 
 
-def test_job_view(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
-) -> None:
+def test_job_view(page: Page, api: FakeApi, open_panel: Show, screenshot: Take) -> None:
     epochs = [f"epoch {n:2}  loss {2.3 / n:.4f}  accuracy {1 - 0.6 / n:.3f}" for n in range(1, 31)]
     api.logs["1000"] = "\n".join(["\x1b[32mready\x1b[0m", *epochs, " 10%\r100%", ""])
     panel = open_panel()
@@ -253,7 +281,7 @@ def test_job_view(
 
 
 def test_job_view_of_a_finished_job(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+    page: Page, api: FakeApi, open_panel: Show, screenshot: Take
 ) -> None:
     ratio = {"percent": 31.0, "used": "2.5 cores", "requested": "8 cores"}
     api.views["900"] = a_job_view(
@@ -273,7 +301,7 @@ def test_job_view_of_a_finished_job(
     screenshot("job-finished")
 
 
-def test_job_changes_are_told(page: Page, api: FakeApi, open_panel: Callable[[], Locator]) -> None:
+def test_job_changes_are_told(page: Page, api: FakeApi, open_panel: Show) -> None:
     panel = open_panel()
     panel.get_by_role("row").first.wait_for()
     ended = a_finished_job("1000", state="TIMEOUT", state_text="It reached its time limit.")
@@ -292,7 +320,7 @@ def test_time_limit_warning_saves_at_the_last_step(
     page: Page,
     api: FakeApi,
     lab: LabServer,
-    open_panel: Callable[[], Locator],
+    open_panel: Show,
     screenshot: Take,
 ) -> None:
     panel = open_panel()
@@ -316,10 +344,10 @@ def test_time_limit_warning_saves_at_the_last_step(
 
 
 def test_idle_notice_names_the_notebook(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+    page: Page, api: FakeApi, open_panel: Show, screenshot: Take
 ) -> None:
     api.gpus = some_gpus(1, idle_minutes=20)
-    open_panel()
+    open_panel(fresh=True)
     page.get_by_text("GPU 0 has been idle for 20 min. train.ipynb holds 60 GiB").wait_for()
     screenshot("idle")
     with page.expect_request(lambda request: request.method == "DELETE") as asked:
@@ -328,7 +356,7 @@ def test_idle_notice_names_the_notebook(
 
 
 def test_dark_and_high_contrast(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+    page: Page, api: FakeApi, open_panel: Show, screenshot: Take
 ) -> None:
     panel = open_panel()
     panel.get_by_role("row").first.wait_for()
@@ -342,26 +370,57 @@ def test_dark_and_high_contrast(
         screenshot(theme.replace("JupyterLab ", "").replace(" ", "-").lower())
 
 
-def test_wide_panel(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator], screenshot: Take
+def test_parts_of_gpus_and_other_nodes_in_words(
+    page: Page, api: FakeApi, open_panel: Show, screenshot: Take
+) -> None:
+    api.session = a_session()
+    api.session["job"]["nodes"] = ["gpu01", "gpu02", "gpu03"]
+    api.gpus = some_gpus(2)
+    api.gpus["gpus"][0] |= {"id": "MIG-1", "kind": "mig", "load": None, "idle_since": None}
+    api.gpus["gpus"][1] |= {"id": "MIG-2", "kind": "mig", "load": None, "idle_since": None}
+    panel = open_panel()
+    panel.get_by_text("those of the other nodes of the job (gpu02, gpu03) are not").wait_for()
+    panel.get_by_text("not measured for a part of a GPU").nth(1).wait_for()
+    assert panel.get_by_role("img", name="GPU 0, load").count() == 0
+    page.get_by_text("GPU memory 85 %").wait_for()
+    screenshot("mig")
+
+
+def test_wide_and_narrow_panel(
+    page: Page, api: FakeApi, open_panel: Show, screenshot: Take
 ) -> None:
     panel = open_panel()
     panel.get_by_role("row").first.wait_for()
     assert panel.get_by_role("columnheader", name="Resources").count() == 0
-    handle = page.locator("#jp-main-split-panel > .lm-SplitPanel-handle").first
-    box = handle.bounding_box()
+    move_edge(page, 900)
+    panel.get_by_role("columnheader", name="Resources").wait_for()
+    screenshot("wide", of=panel.locator(".jp-Hpc-jobs"))
+    move_edge(page, 60)
+    panel.get_by_role("columnheader", name="Resources").wait_for(state="detached")
+    for number, (topic, sentence) in enumerate(sentences()):
+        api.errors = {topic: {"message": sentence.message, "hint": sentence.hint}}
+        api.push(topic)
+        told = panel.get_by_text(sentence.message)
+        told.wait_for()
+        assert panel.get_by_text(sentence.hint).count() > 0
+        assert panel.evaluate("node => node.scrollWidth <= node.clientWidth"), sentence.message
+        if number == 0:
+            screenshot("narrow")
+        screenshot(f"sentence-{number}", of=told)
+    move_edge(page, 280)
+
+
+def move_edge(page: Page, to: int) -> None:
+    """Drag the panel's right edge."""
+    box = page.locator("#jp-main-split-panel > .lm-SplitPanel-handle").first.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 2, box["y"] + 300)
     page.mouse.down()
-    page.mouse.move(900, box["y"] + 300, steps=5)
+    page.mouse.move(to, box["y"] + 300, steps=5)
     page.mouse.up()
-    panel.get_by_role("columnheader", name="Resources").wait_for()
-    screenshot("wide")
 
 
-def test_commands_are_in_the_palette(
-    page: Page, api: FakeApi, open_panel: Callable[[], Locator]
-) -> None:
+def test_commands_are_in_the_palette(page: Page, api: FakeApi, open_panel: Show) -> None:
     open_panel()
     page.keyboard.press("Control+Shift+C")
     page.locator(".lm-CommandPalette-input").fill("HPC open a job")

@@ -34,7 +34,7 @@ class Offload:
         `about` names what is being read, for the sentence.
         """
         if self._running >= MOST_HANGING:
-            raise _silent(about, timeout)
+            raise silent_files(about, timeout)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -63,10 +63,11 @@ class Offload:
         try:
             return await asyncio.wait_for(future, timeout)
         except (TimeoutError, asyncio.TimeoutError) as error:
-            raise _silent(about, timeout) from error
+            raise silent_files(about, timeout) from error
 
 
-def _silent(about: str, timeout: float) -> CommandTimeout:
+def silent_files(about: str, timeout: float) -> CommandTimeout:
+    """The error of a file system that does not answer."""
     return CommandTimeout(
         f"{about} has not answered within {timeout:g} s.",
         "The file system may be overloaded or gone; try again in a minute.",

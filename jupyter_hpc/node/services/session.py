@@ -81,6 +81,14 @@ class Session:
     now: float
 
 
+def outside_of_a_job() -> HpcError:
+    """What a server on a laptop or a login host says."""
+    return HpcError(
+        "This server does not run inside a job of Slurm.",
+        "Start it with `jupyter-hpc connect` to see its time and limits here.",
+    )
+
+
 class SessionService:
     """Reads the session from the environment, and from Slurm only what is not there."""
 
@@ -113,10 +121,7 @@ class SessionService:
         problem: HpcError | None = None
         job = None
         if around is None:
-            problem = HpcError(
-                "This server does not run inside a job of Slurm.",
-                "Start it with `jupyter-hpc connect` to see its time and limits here.",
-            )
+            problem = outside_of_a_job()
         else:
             asked, problem = await self._slurm_view(around)
             job = self._describe(around, asked)
