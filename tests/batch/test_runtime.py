@@ -186,3 +186,14 @@ def test_signals_lose_no_output(name: str, code: int, tmp_path: Path) -> None:
     assert process.returncode == code, errors
     assert (tools / "figures" / "cell01_1.png").exists()
     assert ("nearly over" in errors) == (name == "USR1")
+
+
+def test_tables_are_as_wide_as_in_a_notebook(tmp_path: Path) -> None:
+    cells = [
+        # As pandas does it where it finds no kernel.
+        "%%writefile pandas.py\noptions = {'display.max_columns': 0}\n"
+        "get_option, set_option = options.get, options.__setitem__",
+        "import pandas\npandas.options",
+    ]
+    ran = run_script(converted(tmp_path, cells), tmp_path / "run")
+    assert ran.outputs[2].text == "{'display.max_columns': 20}", ran.stderr

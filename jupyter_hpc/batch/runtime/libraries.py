@@ -62,6 +62,12 @@ def _prepare_spawn(spawn: Any) -> None:
     spawn.get_preparation_data = get_preparation_data
 
 
+def _prepare_pandas(pandas: Any) -> None:
+    """Tables are as wide as in a notebook; without a kernel pandas cuts them to a terminal."""
+    if pandas.get_option("display.max_columns") == 0:
+        pandas.set_option("display.max_columns", 20)
+
+
 def prepare_libraries() -> None:
     """Arrange for each library to be prepared when the notebook imports it."""
     os.environ.setdefault("TQDM_MININTERVAL", str(PROGRESS_INTERVAL))
@@ -70,3 +76,4 @@ def prepare_libraries() -> None:
     after_import("tqdm", _prepare_tqdm_package)
     after_import("IPython.display", _prepare_ipython)
     after_import("multiprocessing.spawn", _prepare_spawn)
+    after_import("pandas", _prepare_pandas)
