@@ -270,6 +270,7 @@ class Link:
         pipe = self._pipe
         self._mux.bye(frames.LEAVING)
         if pipe is not None:
+            await asyncio.sleep(0)  # packets of one turn of the loop leave together, at its end
             for _ in range(100):
                 if not pipe.queued():
                     break

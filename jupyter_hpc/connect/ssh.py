@@ -160,7 +160,7 @@ class _Opening:
         hops: list[Hop] = []
         try:
             for settings in route:
-                through = hops[-1].connection if hops else None
+                through = hops[-1] if hops else None
                 if through is not None or _by_command(settings):
                     sock = None
                 elif sock is None:

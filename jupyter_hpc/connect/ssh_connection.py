@@ -71,7 +71,7 @@ class SshConnection:
             await asyncio.sleep(_SESSION_RETRY)
 
     async def _session(self, line: str) -> ChannelProcess:
-        process = ChannelProcess()
+        process = ChannelProcess(self._hop.express)
         self._sessions += 1
         try:
             await self._hop.connection.create_session(
@@ -120,7 +120,7 @@ class SshLogin(SshConnection):
 
     async def open_tcp(self, host: str, port: int, *, timeout: float = 15.0) -> BytePipe:
         opening: Any = self._hop.connection.create_connection(
-            ChannelTcp, host, port, window=WINDOW, max_pktsize=PACKET
+            lambda: ChannelTcp(self._hop.express), host, port, window=WINDOW, max_pktsize=PACKET
         )
         try:
             _, pipe = await asyncio.wait_for(opening, timeout)
@@ -144,6 +144,6 @@ class SshLogin(SshConnection):
             self._ring,
             self.runner,
             timeout,
-            lambda settings: {"through": self._hop.connection},
+            lambda settings: {"through": self._hop},
         )
         return SshConnection(node, hop, ())

@@ -17,8 +17,9 @@ from jupyter_hpc.connect.hostkeys import KnownHosts, KnownKey
 from jupyter_hpc.connect.prompts import Prompter
 from jupyter_hpc.connect.ssh_auth import Client
 from jupyter_hpc.connect.ssh_dial import dial
+from jupyter_hpc.connect.ssh_express import Express
 from jupyter_hpc.connect.ssh_keys import KeyRing
-from jupyter_hpc.connect.ssh_lean import lean, unlogged
+from jupyter_hpc.connect.ssh_lean import lean, lean_channel
 from jupyter_hpc.connect.ssh_settings import Settings, config_files
 from jupyter_hpc.connect.ssh_trust import decide, host_key_order, imported, known_keys
 from jupyter_hpc.errors import (
@@ -60,19 +61,20 @@ class Hop:
     connection: asyncssh.SSHClientConnection
     settings: Settings
     needed_person: bool
+    express: Express
 
 
 class Tunnel:
     """Opens the next hop's channel through a hop, with the wide window."""
 
-    def __init__(self, connection: asyncssh.SSHClientConnection) -> None:
-        self._connection = connection
+    def __init__(self, hop: Hop) -> None:
+        self._hop = hop
 
     async def create_connection(self, factory: Any, host: str, port: int) -> Any:
-        channel, session = await self._connection.create_connection(
+        channel, session = await self._hop.connection.create_connection(
             factory, host, port, window=WINDOW, max_pktsize=PACKET
         )
-        unlogged(channel)
+        lean_channel(channel, self._hop.express)
         return channel, session
 
 
@@ -82,7 +84,7 @@ async def open_hop(
     ring: KeyRing,
     *,
     sock: socket.socket | None = None,
-    through: asyncssh.SSHClientConnection | None = None,
+    through: Hop | None = None,
     proxy_command: list[str] | None = None,
     extra_known: KnownHosts | None = None,
     timeout: float = 20.0,
@@ -101,8 +103,8 @@ async def open_hop(
             connection = await _handshake(
                 client, settings, known + trusted, sock, through, proxy_command, timeout
             )
-            lean(connection)
-            return Hop(connection, settings, client.needed_person)
+            express = lean(connection, over_socket=through is None)
+            return Hop(connection, settings, client.needed_person, express)
         except asyncssh.HostKeyNotVerifiable as error:
             if client.unknown_key is None or last_try:
                 raise HostKeyRefused(
@@ -122,7 +124,7 @@ async def _handshake(
     settings: Settings,
     known: list[KnownKey],
     sock: socket.socket | None,
-    through: asyncssh.SSHClientConnection | None,
+    through: Hop | None,
     proxy_command: list[str] | None,
     timeout: float,
 ) -> asyncssh.SSHClientConnection:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import asyncssh
 
-from jupyter_hpc.connect.ssh_lean import unlogged
+from jupyter_hpc.connect.ssh_express import Express
+from jupyter_hpc.connect.ssh_lean import lean_channel
 from jupyter_hpc.connect.ssh_pipe import HIGH_WATER, LOW_WATER, STDERR_LIMIT, Receiving
 
 #: A 32 kB packet of the inner hop and its header do not fit one packet of the outer
@@ -20,9 +22,11 @@ _SIGNALS = {"HUP": -1, "INT": -2, "KILL": -9, "PIPE": -13, "TERM": -15}
 class ChannelPipe(Receiving):
     """A byte pipe over an SSH channel."""
 
-    def __init__(self) -> None:
+    def __init__(self, express: Express | None = None) -> None:
         super().__init__()
         self._channel: Any = None
+        self._write_piece: Callable[[memoryview], None] = _nowhere
+        self._express = express
 
     def write(self, data: bytes) -> None:
         """Writing to a pipe that is gone is no error: its end is reported elsewhere."""
@@ -34,7 +38,7 @@ class ChannelPipe(Receiving):
                 return
             view = memoryview(data)
             for start in range(0, len(data), PIECE):
-                self._channel.write(bytes(view[start : start + PIECE]))
+                self._write_piece(view[start : start + PIECE])
 
     def write_eof(self) -> None:
         if not self.ended:
@@ -62,7 +66,7 @@ class ChannelPipe(Receiving):
 
     def connection_made(self, chan: Any) -> None:
         self._channel = chan
-        unlogged(chan)
+        self._write_piece = lean_channel(chan, self._express)
         chan.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
 
     def session_started(self) -> None:
@@ -91,8 +95,8 @@ class ChannelTcp(ChannelPipe, asyncssh.SSHTCPSession[bytes]):
 class ChannelProcess(ChannelPipe, asyncssh.SSHClientSession[bytes]):
     """A command on the other host."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, express: Express | None = None) -> None:
+        super().__init__(express)
         self._stderr = bytearray()
         self._code: int | None = None
 
@@ -123,3 +127,7 @@ class ChannelProcess(ChannelPipe, asyncssh.SSHClientSession[bytes]):
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
         self._code = _SIGNALS.get(signal, -1)
+
+
+def _nowhere(piece: memoryview) -> None:
+    """Before there is a channel."""
