@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from jupyter_hpc.node.services import job_files as job_files_module
+from jupyter_hpc.node.services.job_details import _read_script
 from jupyter_hpc.node.services.job_files import (
     JobFiles,
     RememberedFiles,
@@ -76,3 +80,18 @@ def test_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None
         remembered.remember(JobFiles(number, "/x", "/x", "/"))
     assert remembered.get("1") and remembered.get("3")
     assert remembered.get("2") is None
+
+
+@pytest.mark.parametrize("command", ["/dev/stdin", "/proc/self/environ", "fifo", "folder", "data"])
+def test_only_a_script_is_shown_as_a_script(tmp_path: Path, command: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "data").write_text("no script")
+    files = JobFiles("1", None, None, "/", script=str(tmp_path / command))
+    assert _read_script(files) is None
+
+
+def test_a_script_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\necho ü\n")
+    files = JobFiles("1", None, None, "/", script=str(tmp_path / "job.sh"))
+    assert _read_script(files) == "#!/bin/sh\necho ü\n"

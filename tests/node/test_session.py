@@ -121,3 +121,8 @@ async def test_the_profile_names_the_cluster(world: World) -> None:
     cluster = (await world.service(OLDER, profile).read()).cluster
     assert (cluster.name, cluster.title, cluster.docs) == ("ulysses", "Ulysses", "https://x.org")
     assert (await world.service(OLDER).read()).cluster.name == "mini"
+
+
+async def test_a_link_to_the_documentation_is_an_address_of_the_web(world: World) -> None:
+    profile = SiteProfile({"name": "x", "docs": "javascript:alert(1)"})
+    assert (await world.service(OLDER, profile).read()).cluster.docs is None

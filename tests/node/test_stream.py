@@ -222,3 +222,12 @@ async def test_other_messages_are_answered_with_an_error(tab: Tab, message: obje
     await tab.stream.receive(message)
     (answer,) = tab.messages
     assert answer["topic"] == "stream" and answer["error"]["message"]
+
+
+async def test_messages_that_no_tab_sends_do_no_harm(jp_ws_fetch: Any) -> None:
+    socket = await jp_ws_fetch("jupyter-hpc", "stream")
+    for message in ("[" * 60_000, "x" * 100_000, b"\xff\xfe", '{"watch": 1e999}'):
+        await socket.write_message(message, binary=isinstance(message, bytes))
+        answer = json.loads(await asyncio.wait_for(socket.read_message(), 20))
+        assert answer["error"]["message"] == "This is not a list of things to watch."
+    socket.close()

@@ -42,7 +42,7 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             return
         try:
             request = json.loads(message) if len(message) <= LONGEST_MESSAGE else None
-        except ValueError:
+        except (ValueError, RecursionError):
             request = None
         await self._stream.receive(request)
 

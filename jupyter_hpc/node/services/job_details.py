@@ -25,6 +25,7 @@ from jupyter_hpc.node.services.job_files import (
 from jupyter_hpc.node.services.job_rows import clean
 from jupyter_hpc.node.services.job_usage import RunningUsage
 from jupyter_hpc.node.services.jobs import JobsService, parse_id
+from jupyter_hpc.node.services.log_files import NotALog, read_piece
 from jupyter_hpc.node.services.offload import Offload
 from jupyter_hpc.node.values import problem_of, to_json
 from jupyter_hpc.slurm.efficiency import advise, efficiency
@@ -285,9 +286,12 @@ def _first_file(paths: list[Path]) -> Path | None:
 
 def _read_script(files: JobFiles) -> str | None:
     frozen = sorted(Path(files.run_dir).glob("*.sbatch")) if files.run_dir else []
-    path = frozen[0] if frozen else files.script
-    if path is None:
+    path = str(frozen[0] if frozen else files.script or "")
+    # "sbatch <(…)" and "sbatch /dev/stdin" name files of another process
+    if not path or path.startswith(("/dev/", "/proc/")):
         return None
-    with open(path, "rb") as file:
-        data = file.read(SCRIPT_BYTES)
-    return data.decode("utf-8", "replace") if data.startswith(b"#!") else None
+    try:
+        text = read_piece(path, 0, SCRIPT_BYTES).text
+    except NotALog:
+        return None
+    return text if text.startswith("#!") else None

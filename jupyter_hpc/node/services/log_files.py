@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import stat
 import zlib
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ def _same(token: str, status: os.stat_result, head: bytes) -> bool:
     """Whether the token was made of this file when it was as long or shorter."""
     place, _, rest = token.rpartition("-")
     place, _, length = place.rpartition("-")
-    if place != f"{status.st_dev:x}-{status.st_ino:x}" or not length.isdigit():
+    if place != f"{status.st_dev:x}-{status.st_ino:x}" or not re.fullmatch("[0-9]{1,4}", length):
         return False
     return int(length) <= len(head) and f"{zlib.crc32(head[: int(length)]):08x}" == rest
 

@@ -47,7 +47,9 @@ class SiteProfile:
 
     @property
     def docs(self) -> str | None:
-        return _text(self._content.get("docs"))
+        """The address of the site's documentation, which becomes a link."""
+        address = _text(self._content.get("docs"))
+        return address if address and address.startswith(("https://", "http://")) else None
 
     @property
     def poll_seconds(self) -> float | None:
