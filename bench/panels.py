@@ -15,12 +15,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+import websocket
 
 from jupyter_hpc.slurm.queue import JOBS
 from tests.gpu.library import library_folder
@@ -28,6 +30,8 @@ from tests.gpu.library import library_folder
 JOB_COUNT = 10_000
 SECONDS = 10
 STARTS = 15
+TABS = 8
+MINUTES = 2
 
 SAMPLER = """
 import asyncio, json, resource, sys, time
@@ -75,6 +79,12 @@ async def main(seconds):
 asyncio.run(main(float(sys.argv[1])))
 """
 
+#: A server as `connect` starts it: without a grammar that takes a second to compile.
+START = (
+    "import sys; sys.modules['rfc3987_syntax'] = None; "
+    "from jupyter_server.serverapp import main; main()"
+)
+
 LOADING = """
 import json, sys, time
 import jupyter_server.serverapp
@@ -100,6 +110,7 @@ def main() -> None:
         measure_sampler(folder)
         measure_jobs(folder)
         measure_start(folder)
+        count_questions(folder)
 
 
 def measure_sampler(folder: Path) -> None:
@@ -133,6 +144,50 @@ def measure_jobs(folder: Path) -> None:
     print(f"{JOB_COUNT} jobs, first request   {first:.0f} ms, {size / 1e6:.1f} MB")
     print(f"{JOB_COUNT} jobs, from the cache  {statistics.median(cached):.0f} ms (goal < 150)")
     print(f"session beside it           {statistics.median(other):.1f} ms")
+
+
+def count_questions(folder: Path) -> None:
+    """How often Slurm is asked while tabs look, and while all of them are hidden."""
+    programs, asked = folder / "counted", folder / "asked"
+    programs.mkdir()
+    asked.touch()
+    for name in ("squeue", "sacct", "scontrol"):
+        write_program(programs / name, f"echo {name} >>{asked}")
+    path = f"{programs}:{os.environ['PATH']}"
+    with server(folder, surroundings(folder) | {"PATH": path}) as (address, _):
+        tabs = [open_tab(address) for _ in range(TABS)]
+        counts = []
+        for watch in ([{"topic": "jobs"}, {"topic": "session"}], []):
+            asked.write_text("")
+            for tab in tabs:
+                tab.send(json.dumps({"watch": watch}))
+            time.sleep(MINUTES * 60 - 5)
+            counts.append(asked.read_text().count("squeue"))
+        for tab in tabs:
+            tab.close()
+    print(
+        f"squeue in {MINUTES} minutes       {counts[0]} with {TABS} tabs that look "
+        f"(goal <= {MINUTES}), {counts[1]} with all of them hidden (goal 0)"
+    )
+
+
+def open_tab(address: Path) -> websocket.WebSocket:
+    """The stream of one browser tab, which takes what is sent."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(address))
+    tab = websocket.create_connection(
+        "ws://localhost/jupyter-hpc/stream",
+        socket=connection,
+        header={"Authorization": "token t"},
+    )
+
+    def take() -> None:
+        with suppress(OSError, websocket.WebSocketException):
+            while tab.recv():
+                pass
+
+    threading.Thread(target=take, daemon=True).start()
+    return tab
 
 
 def measure_start(folder: Path) -> None:
@@ -255,7 +310,7 @@ def server(
     address.unlink(missing_ok=True)
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "jupyter_server", "--allow-root", "--no-browser"),
+            *(sys.executable, "-c", START, "--allow-root", "--no-browser"),
             f"--ServerApp.sock={address}",
             "--IdentityProvider.token=t",
             f"--ServerApp.jpserver_extensions={extensions}",

@@ -88,6 +88,7 @@ def open_panel(page: Page, api: FakeApi, lab: LabServer) -> Show:
             page.wait_for_selector("#jupyter-hpc-panel", state="attached")
             page.get_by_role("tab", name="HPC").click()
             panel.wait_for()
+            page.locator(".jp-LauncherCard").first.wait_for(state="attached")
         else:
             if not panel.is_visible():
                 page.get_by_role("tab", name="HPC").click()
@@ -380,7 +381,7 @@ def test_parts_of_gpus_and_other_nodes_in_words(
     api.gpus["gpus"][1] |= {"id": "MIG-2", "kind": "mig", "load": None, "idle_since": None}
     panel = open_panel()
     panel.get_by_text("those of the other nodes of the job (gpu02, gpu03) are not").wait_for()
-    panel.get_by_text("not measured for a part of a GPU").nth(1).wait_for()
+    panel.get_by_text("not measured (MIG)").nth(1).wait_for()
     assert panel.get_by_role("img", name="GPU 0, load").count() == 0
     page.get_by_text("GPU memory 85 %").wait_for()
     screenshot("mig")

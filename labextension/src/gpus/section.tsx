@@ -10,6 +10,9 @@ import { useFeed } from '../ui/hooks';
 import { Problem } from '../ui/problem';
 import { GpuTimeline } from './history';
 
+/** More GPUs than this are drawn lower, so that they fit together. */
+const MANY = 2;
+
 interface IGpusProps {
   client: IHpcClient;
   trans: TranslationBundle;
@@ -35,16 +38,20 @@ export function GpusSection(props: IGpusProps): JSX.Element {
             </p>
           )}
           <OtherNodes client={client} trans={trans} />
-          {value.gpus.map((gpu, index) => (
-            <Gpu
-              key={gpu.id}
-              gpu={gpu}
-              columns={timeline.gpus[index]}
-              timeline={timeline}
-              value={value}
-              {...props}
-            />
-          ))}
+          <div
+            className={`jp-Hpc-gpus${value.gpus.length > MANY ? ' jp-mod-many' : ''}`}
+          >
+            {value.gpus.map((gpu, index) => (
+              <Gpu
+                key={gpu.id}
+                gpu={gpu}
+                columns={timeline.gpus[index]}
+                timeline={timeline}
+                value={value}
+                {...props}
+              />
+            ))}
+          </div>
           <Age feed={client.gpus} dated={value} trans={trans} />
         </>
       )}
@@ -199,7 +206,7 @@ function isMeasured(gpu: IGpu): boolean {
 function loadOf(gpu: IGpu, trans: TranslationBundle): string {
   return isMeasured(gpu)
     ? formatPercent(gpu.load)
-    : trans.__('not measured for a part of a GPU');
+    : trans.__('not measured (MIG)');
 }
 
 function memoryOf(gpu: IGpu, trans: TranslationBundle): string {
