@@ -266,14 +266,28 @@ async def _job(
         requeue=options.requeue,
         check_gpu="torch" in conversion.imports,
     )
+    job, uploads = _with_requirements(job, notebook.parent)
     if not options.stage_in and not options.stage_out:
-        return job, {}, ()
-    uploads: dict[str, bytes] = {}
+        return job, uploads, ()
     sent: dict[str, Input] = {}
     if options.upload:
-        uploads, sent = local_inputs(notebook.parent, options.stage_in, run_dir)
+        files, sent = local_inputs(notebook.parent, options.stage_in, run_dir)
+        uploads |= files
     there = [path for path in options.stage_in if path not in sent]
     base = await home_folder(runner) if options.upload else work_dir
     found, packings = await plan_inputs(runner, there, base, f"{os.path.dirname(run_dir)}/staged")
     staging = Staging((*sent.values(), *found), options.stage_out, options.places, options.interval)
     return replace(job, staging=staging), uploads, packings
+
+
+def _with_requirements(job: BatchJob, folder: Path) -> tuple[BatchJob, dict[str, bytes]]:
+    """The requirements of an environment that is built in the job are frozen with the rest."""
+    path = job.environment.build_from
+    try:
+        data = (folder / Path(path).expanduser()).read_bytes() if path else None
+    except OSError:
+        data = None  # it may be on the cluster, and this is a laptop
+    if data is None:
+        return job, {}
+    environment = replace(job.environment, build_from=f"{job.run_dir}/requirements.txt")
+    return replace(job, environment=environment), {"requirements.txt": data}

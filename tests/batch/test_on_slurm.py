@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,9 @@ from tests.batch.notebooks import AnyCell, notebook
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import ClusterFactory
 from tests.cluster.layout import ENV_PATH
+
+#: Known to the server from which jobs are submitted.
+TOKEN = "s3cret-of-the-server"
 
 SMALL = ["--time", "5", "--cpus", "1", "--mem", "300M", "--gpus", "0"]
 
@@ -53,7 +57,9 @@ class User:
         self.write(name, json.dumps(notebook(cells)))
 
     def hpc(self, *words: str) -> str:
-        return self.shell([f"{ENV_PATH}/bin/jupyter-hpc", *words])
+        # As in a terminal of JupyterLab, whose token is not the job's business.
+        server = ["env", f"JUPYTER_TOKEN={TOKEN}", f"JUPYTER_RUNTIME_DIR={self.folder}/none"]
+        return self.shell([*server, f"{ENV_PATH}/bin/jupyter-hpc", *words])
 
     def submit(self, *words: str) -> tuple[str, Path]:
         """The id of the new job and its run folder as this machine sees it."""
@@ -88,6 +94,7 @@ def test_a_staged_job_reads_its_inputs_and_brings_its_results(alice: User) -> No
     alice.write("data/deep/a.csv", "1,2,3")
     cells = [
         "import helper\nprint(helper.NAME, open('data/deep/a.csv').read())",
+        "!env\n!echo environment shown",
         "open('model.txt', 'w').write('trained')\nimport matplotlib.pyplot as plt\n"
         "plt.plot([1]);\n{'a': 1}",
     ]
@@ -96,9 +103,10 @@ def test_a_staged_job_reads_its_inputs_and_brings_its_results(alice: User) -> No
     alice.write("helper.py", "NAME = 'second'\n")  # a later edit changes nothing
     alice.wait_for_end()
     assert "first 1,2,3" in logs(run), logs(run)
+    assert "environment shown" in logs(run) and TOKEN not in logs(run)
     output = run / "output"
     assert (output / "files" / "model.txt").read_text() == "trained"
-    assert (output / "figures" / "cell02_1.png").exists() and (output / "DONE").exists()
+    assert (output / "figures" / "cell03_1.png").exists() and (output / "DONE").exists()
     alice.hpc("results", job, "-o", "back")
     assert (alice.path / "back" / "files" / "model.txt").read_text() == "trained"
     left = alice.cluster.run("cpu01", ["sh", "-c", "ls -d /tmp/jupyter-hpc-* 2>/dev/null"])
@@ -183,10 +191,11 @@ def test_two_nodes_stage_and_build_their_environments_each(cluster_with: Cluster
     ]
     user.notebook("wide.ipynb", cells)
     user.write("requirements.txt", "")
-    user.write("submit.py", SUBMIT_TWO_NODES)
-    run = wide.home("alice") / Path(
-        user.shell([f"{ENV_PATH}/bin/python", "submit.py"]).strip()
-    ).relative_to("/home/alice")
+    _, run = user.submit(
+        "wide.ipynb", *SMALL, "--partition", "wide", "--nodes", "2", "--tasks", "2",
+        "--build", "requirements.txt", "--stage-in", "data",
+    )  # fmt: skip
+    user.write("requirements.txt", "changed-after-submit")
     user.wait_for_end(120)
     text = logs(run)
     assert (run / "output" / "DONE").exists(), text
@@ -204,34 +213,99 @@ def test_two_nodes_stage_and_build_their_environments_each(cluster_with: Cluster
         assert left == "", text
 
 
-#: Environments that are built in the job are chosen in the dialog, not on the command line.
-SUBMIT_TWO_NODES = """
-import asyncio
+#: Writes a file each tenth of a second and says when each was closed.
+WRITER = [
+    "import os, sys, time\nSTEPS = 3000\nFAIL_AT = -1\nSIZE = 20_000",
+    "for step in range(STEPS):\n"
+    "    with open(f'part{step:03d}.bin', 'wb') as file:\n"
+    "        file.write(bytes([step % 256]) * SIZE)\n"
+    "    print('closed', step, time.time(), flush=True)\n"
+    "    if step == FAIL_AT:\n"
+    "        sys.exit(1)\n"
+    "    time.sleep(0.1)",
+]
+#: The copy interval is no option of the command line: five minutes suit every real job.
+SUBMIT_WITH_INTERVAL = """
+import asyncio, json, sys
 from dataclasses import replace
 from pathlib import Path
 
-from jupyter_hpc.batch.job import DEFAULT_REQUEST, Environment
-from jupyter_hpc.batch.submit import SubmitOptions, prepare, submit
+from jupyter_hpc.batch.job import DEFAULT_REQUEST
+from jupyter_hpc.batch.submit import SubmitOptions, current_environment, prepare, submit
 from jupyter_hpc.runner import LocalRunner
 from jupyter_hpc.slurm.client import SlurmClient
 
 
-async def main():
+async def main(values):
     runner = LocalRunner()
     client = SlurmClient(runner)
+    time = values.pop("time")
     request = replace(
-        DEFAULT_REQUEST, partition="wide", nodes=2, tasks=2, cpus=1, memory="300M", gpus=None,
-        time="5",
+        DEFAULT_REQUEST, time=time, cpus=1, memory="300M", gpus=None, partition="cpu"
     )
     options = SubmitOptions(
-        request=request,
-        stage_in=("data",),
-        environment=Environment(build_from=str(Path("requirements.txt").resolve())),
+        request=request, stage_out=("*",), environment=current_environment(), **values
     )
-    prepared = await prepare(Path("wide.ipynb"), options, runner, client)
+    prepared = await prepare(Path("writer.ipynb"), options, runner, client)
     done = await submit(prepared, runner, client)
-    print(done.run_dir)
+    print(json.dumps(done.to_json()))
 
 
-asyncio.run(main())
+asyncio.run(main(json.loads(sys.argv[1])))
 """
+INTERVAL = 2
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "way", ["USR1", "TERM", "KILL", "scancel", "time limit", "exit 1", "scratch full"]
+)
+def test_results_are_back_whatever_ends_the_job_and_when(alice: User, way: str) -> None:
+    chance = random.Random(time.time_ns())
+    values: dict[str, Any] = {"time": "5", "interval": INTERVAL, "settings": {}}
+    if way == "exit 1":
+        values["settings"] = {"FAIL_AT": chance.randrange(60)}
+    if way == "time limit":
+        values["time"] = "1"
+    if way == "scratch full":
+        values |= {"places": ["/tmp/small"], "settings": {"SIZE": 2_000_000}}
+        small = "mkdir -p /tmp/small && mount -t tmpfs -o size=100m,mode=1777 tmpfs /tmp/small"
+        assert alice.cluster.run("cpu01", ["sh", "-c", small]).returncode == 0
+    alice.notebook("writer.ipynb", WRITER)
+    alice.write("submit.py", SUBMIT_WITH_INTERVAL)
+    done = json.loads(alice.shell([f"{ENV_PATH}/bin/python", "submit.py", json.dumps(values)]))
+    job = done["job_id"]
+    run = alice.cluster.home("alice") / Path(done["run_dir"]).relative_to("/home/alice")
+    moment = None
+    try:
+        if way in ("USR1", "TERM", "KILL", "scancel"):
+            alice.waiting(lambda: "closed 0" in logs(run))
+            time.sleep(chance.uniform(0, 7))
+            moment = time.time()
+            if way == "USR1":  # the warning comes, and a little later the end
+                alice.shell(["scancel", "--signal=USR1", "--batch", job])
+                time.sleep(1)
+            signal = [f"--signal={way}", "--full"] if way in ("TERM", "KILL") else []
+            alice.shell(["scancel", *signal, job])
+        alice.wait_for_end(150)
+    finally:
+        if way == "scratch full":
+            alice.cluster.run("cpu01", ["umount", "--lazy", "/tmp/small"])
+    lines = [line.split() for line in logs(run).splitlines() if line.startswith("closed ")]
+    # Only a killed job has no time to bring what it closed last.
+    until = moment - INTERVAL - 1 if way == "KILL" and moment else time.time()
+    closed = [int(line[1]) for line in lines if float(line[2]) < until]
+    back = {file.name: file.read_bytes() for file in (run / "output" / "files").glob("*.bin")}
+    size = values["settings"].get("SIZE", 20_000)
+    missing = run / "output" / "files" / "MISSING.txt"
+    for step in closed:
+        content = back.get(f"part{step:03d}.bin")
+        assert content == bytes([step % 256]) * size, (way, step, logs(run)[-3000:])
+    if way != "KILL":
+        assert not missing.exists() or "part" not in missing.read_text().replace(
+            f"part{len(closed):03d}", ""
+        ), missing.read_text()
+        state = json.loads((run / "output" / "state.json").read_text())
+        assert state["code"] != 0 and state["time_limit"] == (way in ("USR1", "time limit"))
+    print(f"{way}: {len(closed)} files were closed, {len(back)} are back")
