@@ -42,10 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a parallel run, begin with the files that wait the longest for real parts.
+    """Give long forms their time; begin a parallel run with the files that wait the longest.
 
     A worker takes whole files: one that is begun last would keep all others waiting.
     """
+    for item in items:
+        if item.get_closest_marker("faults") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(600))
     if not hasattr(config, "workerinput"):
         return
     waits = Counter(item.path for item in items if _REAL_PARTS & set(_fixtures(item)))
