@@ -42,6 +42,33 @@ async def test_once_a_minute_at_rest_whoever_looks(slurm: FakeSlurm) -> None:
     assert slurm.count("queue") == 3
 
 
+async def test_a_wish_for_news_waits_for_the_floor_and_no_longer(slurm: FakeSlurm) -> None:
+    service = slurm.service(poll_floor=15.0)
+    await listed(service)
+    slurm.now += 5
+    await listed(service, refresh=True)
+    assert (slurm.count("queue"), service.due()) == (1, 10.0), "the floor holds"
+    slurm.now += 10
+    await listed(service)
+    assert (slurm.count("queue"), service.due()) == (2, 60.0)
+
+
+async def test_a_wish_and_an_action_do_not_press_a_controller_that_is_down(
+    slurm: FakeSlurm,
+) -> None:
+    service = slurm.service(poll_floor=15.0)
+    await listed(service)
+    await service.act("cancel", "5")
+    slurm.error = SlurmUnavailable("Slurm's controller does not answer.", "")
+    slurm.now += 120
+    await listed(service, refresh=True)
+    before = slurm.count("queue")
+    for _ in range(600):
+        slurm.now += 1
+        await listed(service)
+    assert slurm.count("queue") - before <= 4
+
+
 async def test_every_twenty_seconds_for_two_minutes_after_an_action(slurm: FakeSlurm) -> None:
     service = slurm.service()
     await listed(service)

@@ -64,6 +64,11 @@ class Cached(Generic[T]):
         """Why the last fetch failed, None if it did not."""
         return self._failure
 
+    @property
+    def asked_at(self) -> float:
+        """When the last fetch was started, whatever became of it."""
+        return self._asked_at
+
     def age(self) -> float:
         """Seconds since the value was true; infinite without one."""
         return self._clock() - self._value.taken_at if self._value else float("inf")

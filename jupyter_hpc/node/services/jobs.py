@@ -109,6 +109,8 @@ class JobsService:
         self._on_cancel = on_cancel
         self._clock = clock
         self._acted_at = float("-inf")
+        #: When somebody asked for news; as soon as the floor allows, they get them.
+        self._wished_at = float("-inf")
         self._rows = Rows()
         self._queue: Cached[Queue] = Cached(
             self._fetch, self._rest, floor=settings.poll_floor, clock=clock
@@ -170,6 +172,8 @@ class JobsService:
         if self._action_unseen():
             soon = self._acted_at + ACTION_SHOWS_AFTER - self._clock()
             wait = min(wait, max(soon, self._queue.floor_left(), 0.1))
+        if self._wish_unseen():
+            wait = min(wait, max(self._queue.floor_left(), 0.1))
         return wait
 
     async def act(self, action: str, text: str) -> ActionResult:
@@ -225,7 +229,10 @@ class JobsService:
         self._queue.lifetime = self._pause()
         newer_than = None
         if refresh:
-            newer_than = self._clock()
+            self._wished_at = newer_than = self._clock()
+            self.stirred.ring()
+        elif self._wish_unseen():
+            newer_than = self._wished_at
         elif self._action_unseen() and self._clock() >= self._acted_at + ACTION_SHOWS_AFTER:
             newer_than = self._acted_at + ACTION_SHOWS_AFTER
         return await self._queue.get(newer_than=newer_than)
@@ -249,9 +256,11 @@ class JobsService:
         return self._settings.poll_seconds_after_action if attentive else self._rest
 
     def _action_unseen(self) -> bool:
-        newest = self._queue.newest
-        shows_at = self._acted_at + ACTION_SHOWS_AFTER
-        return newest is not None and newest.taken_at < shows_at
+        # one question answers it: a controller that is down is not asked more often for it
+        return self._queue.asked_at < self._acted_at + ACTION_SHOWS_AFTER
+
+    def _wish_unseen(self) -> bool:
+        return self._queue.asked_at < self._wished_at
 
     def _head(self, queue: Dated[Queue]) -> dict[str, object]:
         return {
