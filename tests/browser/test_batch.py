@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +17,9 @@ from tests.batch.notebooks import AnyCell, Text, notebook
 from tests.browser.lab import QUIET_SETTINGS
 from tests.browser.waiting import wait_until
 from tests.cluster.cluster import Cluster
-from tests.cluster.laptop import Laptop
+from tests.cluster.laptop import ENV_SETUP, Laptop
 from tests.cluster.layout import user_named
-from tests.connect.sessions import connected, run
+from tests.connect.sessions import command, connected, environment, run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -44,7 +46,29 @@ TRAINING: list[AnyCell] = [
     "    if step % 10 == 0:\n"
     "        print(f'step {step} loss: {losses[-1]:.4f}', flush=True)",
     "plt.plot(losses)\nplt.xlabel('step')\nplt.ylabel('loss')\nplt.show()",
-    "{'slope': round(slope, 2), 'shift': round(shift, 2)}",
+    "class Line(dict):\n"
+    "    def _repr_html_(self):\n"
+    "        return '<b>fitted</b> ' + str(dict(self))\n"
+    "Line(slope=round(slope, 2), shift=round(shift, 2))",
+]
+
+#: The same with PyTorch.
+TORCH_TRAINING: list[AnyCell] = [
+    "%matplotlib inline\nimport torch\nimport matplotlib.pyplot as plt",
+    "epochs = 30\nlr = 0.1",
+    "torch.manual_seed(1)\nxs = torch.linspace(0, 1, 20)[:, None]\nys = 3 * xs + 1\n"
+    "model = torch.nn.Linear(1, 1)\n"
+    "optimizer = torch.optim.SGD(model.parameters(), lr=lr)",
+    "losses = []\n"
+    "for epoch in range(epochs):\n"
+    "    loss = torch.nn.functional.mse_loss(model(xs), ys)\n"
+    "    optimizer.zero_grad()\n"
+    "    loss.backward()\n"
+    "    optimizer.step()\n"
+    "    losses.append(loss.item())\n"
+    "print(f'{epochs} epochs, loss: {losses[-1]:.4f}', flush=True)",
+    "plt.plot(losses)\nplt.show()",
+    "torch.save(model.state_dict(), 'model.pt')",
 ]
 
 #: alice's cluster: small jobs on the CPU node unless she says otherwise.
@@ -67,6 +91,16 @@ def laptop(cluster: Cluster) -> Iterator[Laptop]:
     cluster.wait_until_idle()
     for name in (".jupyter", "project"):
         shutil.rmtree(cluster.home("alice") / name, ignore_errors=True)
+
+
+@pytest.fixture
+def torch_libraries(cluster: Cluster) -> Iterator[str]:
+    """PyTorch's CPU build in alice's home, for the Python of the cluster."""
+    folder = cluster.home("alice") / "torch"
+    pip = [sys.executable, "-m", "pip", "--python", "/usr/bin/python3", "install", "--quiet"]
+    subprocess.run([*pip, "--target", str(folder), "torch"], check=True, timeout=900)
+    yield "/home/alice/torch"
+    shutil.rmtree(folder)
 
 
 def write(cluster: Cluster, name: str, text: str) -> None:
@@ -108,6 +142,12 @@ def open_dialog(page: Page) -> Locator:
     return dialog
 
 
+def open_result(page: Page, name: str) -> None:
+    """A click on a file in the job's view, which is behind what was opened last."""
+    page.locator(".lm-TabBar-tab", has_text="Job ").click()
+    page.get_by_role("button", name=name).click()
+
+
 def test_from_the_button_to_the_figure(
     cluster: Cluster, laptop: Laptop, page: Page, screenshot: Take
 ) -> None:
@@ -147,6 +187,11 @@ def test_from_the_button_to_the_figure(
         figure.wait_for()
         wait_until(page, lambda: figure.evaluate("image => image.naturalWidth") > 100)
         screenshot("figure")
+        open_result(page, "cell06_1.html")
+        shown = page.locator("iframe.jp-HTMLViewer-iframe, .jp-HTMLViewer iframe").first
+        shown.content_frame.get_by_text("fitted").wait_for()
+        open_result(page, "conversion.json")
+        page.locator(".jp-RenderedJSON").wait_for()
 
 
 def test_a_refusal_leads_to_its_cell_and_the_file_browser_to_the_dialog(
@@ -183,5 +228,59 @@ def test_a_refusal_leads_to_its_cell_and_the_file_browser_to_the_dialog(
         dialog.get_by_text("(an estimate)").wait_for()
         dialog.get_by_role("tab", name="Job").click()
         dialog.get_by_text("#SBATCH --time=00:07:00").wait_for()
-        page.keyboard.press("Escape")
-        dialog.wait_for(state="detached")
+        dialog.get_by_role("button", name="Submit the job").click()
+        page.get_by_role("button", name="Open the Job").click()
+        page.get_by_role("region", name="Output").get_by_text("ended with code 1").wait_for(
+            timeout=90_000
+        )
+        page.get_by_role("tab", name="Files").click()
+        page.get_by_role("region", name="Executed notebook").get_by_role(
+            "button", name="odd.ipynb"
+        ).click(timeout=60_000)
+        executed = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+        executed.get_by_text("not found").first.wait_for()
+        screenshot("executed")
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(1500)
+def test_a_torch_training_by_the_button_and_from_the_laptop(
+    cluster: Cluster, laptop: Laptop, page: Page, torch_libraries: str, tmp_path: Path
+) -> None:
+    setup = [*ENV_SETUP, f"export PYTHONPATH={torch_libraries}"]
+    laptop.write_profile("mini", {**PROFILE, "environment": {"setup": setup}})
+    write_notebook(cluster, "project/torch.ipynb", TORCH_TRAINING)
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready", 60)
+        open_notebook(page, laptop, "project/torch.ipynb")
+        dialog = open_dialog(page)
+        dialog.get_by_label("epochs").fill("40")
+        dialog.get_by_label("Time limit").fill("00:10:00")
+        submit = dialog.get_by_role("button", name="Submit the job")
+        wait_until(page, submit.is_enabled)
+        submit.click()
+        page.get_by_role("button", name="Open the Job").click()
+        log = page.get_by_role("region", name="Output")
+        log.get_by_text("40 epochs, loss:").wait_for(timeout=200_000)
+        page.get_by_role("tab", name="Files").click()
+        page.get_by_role("button", name="cell05_1.png").click(timeout=60_000)
+        page.locator(".jp-ImageViewer img").wait_for()
+        assert (cluster.home("alice") / "project" / "model.pt").stat().st_size > 500
+
+        (tmp_path / "torch.ipynb").write_text(json.dumps(notebook(TORCH_TRAINING)))
+        small = ["--time", "10", "--cpus", "1", "--mem", "1G", "--gpus", "0"]
+
+        def hpc(*words: str) -> str:
+            done = subprocess.run(
+                command(*words, "--on", "mini"),
+                cwd=tmp_path, env=environment(laptop), stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, timeout=300,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        job = hpc("submit", "torch.ipynb", *small, "--set", "epochs=50", "--wait").strip()
+        assert "50 epochs, loss:" in hpc("log", job)
+        hpc("results", job, "-o", "back")
+    back = {path.name for path in (tmp_path / "back").rglob("*") if path.is_file()}
+    assert {"cell05_1.png", "model.pt"} <= back

@@ -5,7 +5,7 @@ import { listResults } from './results';
 
 const FOLDERS: Record<string, string[]> = {
   run: ['output/', 'a.py', 'a.sbatch', 'conversion.json'],
-  'run/output': ['figures/', 'displays/', 'DONE', 'a.ipynb', 'model.pt', '2/'],
+  'run/output': ['figures/', 'displays/', 'DONE', 'a.ipynb', 'runs.csv', '2/'],
   'run/output/figures': ['cell03_1.png'],
   'run/output/displays': ['cell04_1.html'],
   'run/output/2': ['figures/', 'state.json'],
@@ -41,7 +41,7 @@ describe('the results of a run', () => {
       figures: ['figures/cell03_1.png', '2/figures/cell03_1.png'],
       displays: ['displays/cell04_1.html'],
       notebooks: ['a.ipynb'],
-      others: ['model.pt'],
+      others: ['runs.csv'],
       frozen: ['a.py', 'a.sbatch', 'conversion.json']
     });
   });
@@ -51,7 +51,7 @@ describe('the results of a run', () => {
     expect(figures.map(file => file.path)).toEqual([
       'run/output/2/figures/cell03_1.png'
     ]);
-    expect(others).toEqual([]);
+    expect(others.map(file => file.path)).toEqual(['run/output/runs.csv']);
   });
 
   it('may not be there yet', async () => {

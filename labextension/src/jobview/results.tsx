@@ -12,6 +12,9 @@ const MOST_FOLDERS = 60;
 /** Files of the body's own book-keeping, which say nothing to a person. */
 const MARKERS = ['DONE', 'state.json'];
 
+/** The table of all runs of a sweep, beside the folders of its tasks. */
+const TABLE = 'runs.csv';
+
 /** A result with its place below the output folder, such as "2/figures/cell03_1.png". */
 export interface IResult extends IFile {
   place: string;
@@ -35,6 +38,11 @@ export async function listResults(
 ): Promise<IResults> {
   const output = task ? `${folder}/output/${task}` : `${folder}/output`;
   const files = await walk(browser, output);
+  if (task) {
+    const beside = await browser.list(`${folder}/output`).catch(() => []);
+    const table = beside.filter(file => file.name === TABLE);
+    files.push(...table.map(file => ({ ...file, place: TABLE })));
+  }
   const isIn = (file: IResult, name: string): boolean =>
     file.place.split('/').slice(0, -1).includes(name);
   const isNotebook = (file: IResult): boolean => file.name.endsWith('.ipynb');
@@ -114,9 +122,10 @@ export function Results(props: IResultsProps): JSX.Element {
     [trans.__('Other results'), results.others],
     [trans.__('As it was submitted'), results.frozen]
   ];
+  const isEmpty = lists.slice(0, -1).every(([, files]) => !files.length);
   return (
     <>
-      {results.figures.length + results.others.length === 0 && (
+      {isEmpty && (
         <p className="jp-Hpc-quiet">{trans.__('There are no results yet.')}</p>
       )}
       {lists.map(
