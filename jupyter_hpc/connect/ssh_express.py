@@ -54,7 +54,7 @@ class Express:
         self._connection: Any = connection
         self._send = send or _carrier(connection)
         self._receive = connection.data_received
-        self._rest = b""
+        self._rest = self._padding = b""
         self._sealing = _Keyed()
         self._opening = _Keyed()
         if self.works:
@@ -112,7 +112,7 @@ class Express:
         if padding < 4:
             padding += connection._send_blocksize
         number = channel._send_chan.to_bytes(4, "big")
-        packet = b"".join((bytes([padding]), _DATA_BYTE, number, *args, os.urandom(padding)))
+        packet = b"".join((bytes([padding]), _DATA_BYTE, number, *args, self._random(padding)))
         header = len(packet).to_bytes(4, "big")
         self._send((header, key.encrypt(self._sealing.cipher._iv, packet, header)))
         self._sealing.cipher._update_iv()
@@ -120,6 +120,13 @@ class Express:
         connection._rekey_bytes_sent += len(packet)
         self.sent += 1
         return True
+
+    def _random(self, count: int) -> bytes:
+        """Random padding; asking the system for each packet's costs more than the packet's MAC."""
+        if len(self._padding) < count:
+            self._padding = os.urandom(4096)
+        taken, self._padding = self._padding[:count], self._padding[count:]
+        return taken
 
     # -- receiving ----------------------------------------------------------------------
 
