@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
 import websocket
 
 from jupyter_hpc.slurm.queue import JOBS
@@ -32,6 +31,9 @@ SECONDS = 10
 STARTS = 15
 TABS = 8
 MINUTES = 2
+
+#: What else would be loaded where it is installed.
+OTHERS = ("jupyterlab", "jupyter_lsp", "notebook", "notebook_shim", "jupyter_server_terminals")
 
 SAMPLER = """
 import asyncio, json, resource, sys, time
@@ -85,21 +87,31 @@ START = (
     "from jupyter_server.serverapp import main; main()"
 )
 
-LOADING = """
-import json, sys, time
-import jupyter_server.serverapp
-from jupyter_server.extension.manager import ExtensionManager
+#: From the moment in which Jupyter's own code is loaded to the first answer of the server.
+TIMED_START = """
+import http.client, json, os, socket, sys, threading, time
+sys.modules['rfc3987_syntax'] = None
 from jupyter_server.serverapp import ServerApp
-app = ServerApp()
-argv = ["--allow-root", "--ServerApp.jpserver_extensions={}", "--ServerApp.sock=" + sys.argv[1]]
-app.initialize(argv=argv, find_extensions=False)
-began = time.perf_counter()
-from jupyter_hpc.node.app import HpcExtension
-imported = time.perf_counter()
-extension = HpcExtension()
-extension._link_jupyter_server_extension(app)
-extension.initialize()
-print(json.dumps([(imported - began) * 1000, (time.perf_counter() - imported) * 1000]))
+address, extensions = sys.argv[1:]
+began, used = time.perf_counter(), time.process_time()
+app = ServerApp.instance()
+app.initialize(argv=[
+    "--allow-root", "--no-browser", "--ServerApp.sock=" + address,
+    "--IdentityProvider.token=t", "--ServerApp.jpserver_extensions=" + extensions,
+])
+
+def ask():
+    client = http.client.HTTPConnection("localhost")
+    client.sock = socket.socket(socket.AF_UNIX)
+    client.sock.connect(address)
+    client.request("GET", "/api", headers={"Authorization": "token t"})
+    client.getresponse().read()
+    found = [(time.perf_counter() - began) * 1000, (time.process_time() - used) * 1000]
+    print(json.dumps([*found, "jupyter_hpc.node.app" in sys.modules]), flush=True)
+    os._exit(0)
+
+app.io_loop.add_callback(lambda: threading.Thread(target=ask).start())
+app.start()
 """
 
 
@@ -137,7 +149,7 @@ def measure_jobs(folder: Path) -> None:
     write_program(programs / "squeue", f"exec cat {rows}")
     write_program(programs / "sacct", "exit 0")
     path = f"{programs}:{os.environ['PATH']}"
-    with server(folder, surroundings(folder) | {"PATH": path}) as (address, _):
+    with server(folder, surroundings(folder) | {"PATH": path}) as address:
         first, size = timed(address, "/jupyter-hpc/jobs")
         cached = [timed(address, "/jupyter-hpc/jobs")[0] for _ in range(15)]
         other = [timed(address, "/jupyter-hpc/session")[0] for _ in range(5)]
@@ -154,7 +166,7 @@ def count_questions(folder: Path) -> None:
     for name in ("squeue", "sacct", "scontrol"):
         write_program(programs / name, f"echo {name} >>{asked}")
     path = f"{programs}:{os.environ['PATH']}"
-    with server(folder, surroundings(folder) | {"PATH": path}) as (address, _):
+    with server(folder, surroundings(folder) | {"PATH": path}) as address:
         tabs = [open_tab(address) for _ in range(TABS)]
         counts = []
         for watch in ([{"topic": "jobs"}, {"topic": "session"}], []):
@@ -191,46 +203,26 @@ def open_tab(address: Path) -> websocket.WebSocket:
 
 
 def measure_start(folder: Path) -> None:
-    """What loading adds to a server's start, in the process and by the clock on the wall."""
-    loads = [run_list(LOADING, surroundings(folder), str(folder / "load.sock")) for _ in range(9)]
-    imports, setups = (statistics.median(column) for column in zip(*loads, strict=True))
-    print(
-        f"loading the extension       {imports:.1f} ms import + {setups:.1f} ms set-up "
-        f"= {imports + setups:.1f} ms, median of {len(loads)} (goal < 50)"
-    )
-    walls: dict[bool, list[float]] = {True: [], False: []}
-    works: dict[bool, list[float]] = {True: [], False: []}
+    """What the extension adds to a server's start, until it answers."""
+    found: dict[bool, list[list[float]]] = {True: [], False: []}
     for pair in range(STARTS + 1):
         # with and without take turns in being first, since the second finds warmer caches
         for enabled in (False, True) if pair % 2 else (True, False):
-            began = time.perf_counter()
-            with server(folder, surroundings(folder), enabled=enabled) as (address, pid):
-                if pair:  # the first pair warms the caches
-                    walls[enabled].append((time.perf_counter() - began) * 1000)
-                    works[enabled].append(cpu_milliseconds(pid))
-                assert answers(address, "/jupyter-hpc/session") is enabled
-    for name, found in (("start until it answers", walls), ("the same in CPU time", works)):
-        without, with_it = statistics.median(found[False]), statistics.median(found[True])
-        added = [one - other for one, other in zip(found[True], found[False], strict=True)]
+            extensions = str(dict.fromkeys(OTHERS, False) | {"jupyter_hpc": enabled})
+            address = folder / f"start-{pair}-{enabled}.sock"
+            *times, loaded = run_list(TIMED_START, surroundings(folder), str(address), extensions)
+            assert loaded is enabled
+            if pair:  # the first pair warms the caches
+                found[enabled].append(times)
+    for column, name in enumerate(("start until it answers", "the same in CPU time")):
+        without, with_it = ([times[column] for times in found[e]] for e in (False, True))
+        added = [one - other for one, other in zip(with_it, without, strict=True)]
         low, middle, high = statistics.quantiles(added, n=4)
         print(
-            f"{name:<28}{without:.0f} ms without, {with_it:.0f} ms with, ratio "
-            f"{with_it / without:.3f}; added {middle:+.0f} ms, quartiles {low:+.0f} to {high:+.0f} "
-            f"(median of {STARTS} pairs, goal < 50)"
+            f"{name:<28}{statistics.median(without):.0f} ms without, "
+            f"{statistics.median(with_it):.0f} ms with: added {middle:+.0f} ms, quartiles "
+            f"{low:+.0f} to {high:+.0f} ({STARTS} pairs, goal < 50)"
         )
-
-
-def answers(address: Path, path: str) -> bool:
-    try:
-        return bool(timed(address, path))
-    except AssertionError:
-        return False
-
-
-def cpu_milliseconds(pid: int) -> float:
-    """What a server has used of a CPU since its start."""
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system) * 1000
 
 
 def job_row(number: int) -> str:
@@ -300,13 +292,10 @@ def _output(code: str, environment: dict[str, str], *arguments: str) -> str:
 
 
 @contextmanager
-def server(
-    folder: Path, environment: dict[str, str], *, enabled: bool = True
-) -> Iterator[tuple[Path, int]]:
-    """A bare Jupyter server, with the extension or not; its socket and process, once it answers."""
+def server(folder: Path, environment: dict[str, str]) -> Iterator[Path]:
+    """A bare Jupyter server with the extension; yields its socket when it answers."""
     address = folder / "server.sock"
-    others = ("jupyterlab", "jupyter_lsp", "notebook", "notebook_shim", "jupyter_server_terminals")
-    extensions = dict.fromkeys(others, False) | {"jupyter_hpc": enabled}
+    extensions = dict.fromkeys(OTHERS, False) | {"jupyter_hpc": True}
     address.unlink(missing_ok=True)
     process = subprocess.Popen(
         [
@@ -329,7 +318,7 @@ def server(
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.002)
-        yield address, process.pid
+        yield address
     except AssertionError:
         print((folder / "server.log").read_text()[-3000:])
         raise

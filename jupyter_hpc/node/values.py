@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
@@ -14,11 +13,13 @@ from typing import Any
 from jupyter_hpc.errors import HpcError
 
 
-@dataclass(frozen=True)
 class Encoded:
     """A piece of JSON that has been encoded before and is put in as it is."""
 
-    text: bytes
+    __slots__ = ("text",)
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
 
 
 def problem_of(error: HpcError | None) -> dict[str, str] | None:

@@ -40,7 +40,7 @@ def test_loading_imports_nothing_heavy() -> None:
 
 def test_every_setting_has_a_trait_with_help_and_the_same_default() -> None:
     app = HpcExtension()
-    for name in NodeSettings.__dataclass_fields__:
+    for name in NodeSettings._fields:
         trait = HpcExtension.class_traits(config=True)[name]
         assert trait.help.endswith("."), name
     assert app._node_settings() == NodeSettings()

@@ -7,9 +7,8 @@ imports nor their threads.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jupyter_hpc.node.settings import NodeSettings
 
@@ -34,8 +33,7 @@ async def _no_sessions() -> list[Mapping[str, Any]]:
     return []
 
 
-@dataclass(frozen=True)
-class ServerHooks:
+class ServerHooks(NamedTuple):
     """What the services need of the Jupyter server around them."""
 
     #: The sessions of notebooks and consoles, as the sessions API gives them.
