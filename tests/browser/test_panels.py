@@ -432,6 +432,51 @@ def test_commands_are_in_the_palette(page: Page, api: FakeApi, open_panel: Show)
     page.locator(".jp-Hpc-jobview").get_by_role("heading", name="train-1002").wait_for()
 
 
+def test_the_job_of_this_session_is_not_ended_unawares(
+    page: Page, api: FakeApi, open_panel: Show, screenshot: Take
+) -> None:
+    api.jobs = some_jobs(0) | {"jobs": [a_job("4711", name="jupyter")]}
+    panel = open_panel()
+    panel.get_by_label("Select job 4711").check()
+    panel.get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("JupyterLab itself runs in job 4711 and ends with it.").wait_for()
+    screenshot("own-job")
+    dialog.get_by_role("button", name="Back").click()
+    assert api.actions == []
+    panel.get_by_label("Select job 4711").uncheck()
+
+
+def test_the_launcher_has_a_card(page: Page, api: FakeApi, open_panel: Show) -> None:
+    panel = open_panel()
+    page.get_by_role("tab", name="HPC").click()
+    panel.wait_for(state="hidden")
+    page.locator(".jp-LauncherCard").filter(has_text="Show the HPC Panel").click()
+    panel.wait_for()
+
+
+def test_the_keyboard_is_enough(page: Page, api: FakeApi, open_panel: Show) -> None:
+    panel = open_panel()
+    panel.get_by_label("Filter jobs").focus()
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    panel.get_by_text("1 selected").wait_for()
+    for _ in range(4):
+        page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_text("Cancel this job?").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert api.actions == []
+    panel.get_by_label("Select job 1000").press("Space")
+    heading = panel.get_by_role("button", name="Storage", exact=True)
+    heading.press("Enter")
+    assert heading.get_attribute("aria-expanded") == "false"
+    heading.press("Enter")
+    assert heading.get_attribute("aria-expanded") == "true"
+
+
 def background(panel: Locator) -> str:
     colour: str = panel.evaluate("node => getComputedStyle(node).backgroundColor")
     return colour

@@ -25,7 +25,9 @@ export async function confirmAndAct(
   const words = wording(action, jobs.length, trans);
   const { button } = await showDialog({
     title: words.question,
-    body: listed(jobs, trans),
+    body: [listed(jobs, trans), endOf(client, action, jobs, trans)]
+      .filter(Boolean)
+      .join(' – '),
     buttons: [
       Dialog.cancelButton({ label: trans.__('Back') }),
       action === 'cancel'
@@ -57,6 +59,20 @@ export function sentences(error: unknown): string {
   return error instanceof ApiError
     ? `${error.message} ${error.hint}`.trim()
     : String(error);
+}
+
+/** A word of warning when the job is the one around this server. */
+function endOf(
+  client: IHpcClient,
+  action: JobAction,
+  jobs: ITarget[],
+  trans: TranslationBundle
+): string {
+  const own = client.session.value?.job?.id;
+  const ends = action === 'cancel' || action === 'requeue';
+  return ends && jobs.some(job => job.target === own)
+    ? trans.__('JupyterLab itself runs in job %1 and ends with it.', own)
+    : '';
 }
 
 function listed(jobs: ITarget[], trans: TranslationBundle): string {

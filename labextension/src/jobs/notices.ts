@@ -50,10 +50,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
       const open = (): void => {
         void app.commands.execute(COMMANDS.openJob, { id: change.id });
       };
-      Notification.emit(message, kind, {
-        autoClose: 15_000,
-        actions: [{ label: trans.__('Open'), callback: open }]
-      });
+      const actions = app.commands.hasCommand(COMMANDS.openJob)
+        ? [{ label: trans.__('Open'), callback: open }]
+        : [];
+      Notification.emit(message, kind, { autoClose: 15_000, actions });
     };
     client.jobs.changed.connect(({ value }) => {
       const changes =

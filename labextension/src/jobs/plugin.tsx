@@ -44,7 +44,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
         <JobsSection
           client={client}
           trans={trans}
-          openJob={id => void app.commands.execute(COMMANDS.openJob, { id })}
+          openJob={id => {
+            if (app.commands.hasCommand(COMMANDS.openJob)) {
+              void app.commands.execute(COMMANDS.openJob, { id });
+            }
+          }}
         />
       )
     });
