@@ -206,9 +206,9 @@ async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> Sub
 
 def refused(conversion: Conversion) -> ConversionRefused:
     """The error that lists every reason, each with its cell."""
-    reasons = " ".join(str(refusal) for refusal in conversion.refusals)
+    reasons = "".join(f"\n  {refusal}" for refusal in conversion.refusals)
     return ConversionRefused(
-        f"{conversion.notebook} cannot become a script without changing what it does: {reasons}",
+        f"{conversion.notebook} cannot become a script without changing what it does:{reasons}",
         "As an executed notebook it can run as it is.",
     )
 

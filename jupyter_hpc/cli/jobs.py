@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from jupyter_hpc.text import printable
 
 #: How far back finished jobs are listed.
 _HISTORY_SECONDS = 24 * 3600
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 on_option = click.option("--on", metavar="NAME", help="The cluster; without it, the one we are on.")
 
@@ -82,8 +85,7 @@ async def _log(job_id: str, on: str | None, follow: bool) -> None:
         offset = 0
         while True:
             text, offset = await batch.read_log(place.runner, path, offset)
-            shown = "".join(char for char in text if char in "\n\t\r" or char.isprintable())
-            click.echo(shown, nl=False)
+            click.echo(_harmless(text), nl=False)
             if text:
                 continue
             if not follow:
@@ -92,6 +94,12 @@ async def _log(job_id: str, on: str | None, follow: bool) -> None:
             if job is None or job.phase is Phase.ENDED:
                 follow = False
             await asyncio.sleep(5 if follow else 0)
+
+
+def _harmless(text: str) -> str:
+    """A log without colours and without whatever else could command a terminal."""
+    plain = _ESCAPES.sub("", text)
+    return "".join(char for char in plain if char in "\n\t\r" or char.isprintable())
 
 
 @click.command()

@@ -16,8 +16,10 @@ import asyncio
 import base64
 import json
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,13 @@ def client_class() -> Any:
     return Client
 
 
+def language_of(notebook: Any) -> str:
+    metadata = notebook.get("metadata", {})
+    spec = metadata.get("kernelspec", {})
+    name = metadata.get("language_info", {}).get("name") or spec.get("language") or "python"
+    return str(name).lower()
+
+
 def kernel_of(notebook: Any) -> str:
     """The notebook's kernel, or Python's own where a Python notebook names one that is not here.
 
@@ -152,16 +161,25 @@ def kernel_of(notebook: Any) -> str:
     """
     from jupyter_client.kernelspec import KernelSpecManager
 
-    metadata = notebook.get("metadata", {})
-    spec = metadata.get("kernelspec", {})
-    name = str(spec.get("name", ""))
-    language = metadata.get("language_info", {}).get("name") or spec.get("language") or "python"
+    name = str(notebook.get("metadata", {}).get("kernelspec", {}).get("name", ""))
     if not name or name in KernelSpecManager().find_kernel_specs():
         return name
-    if not str(language).lower().startswith(("python", "ipython")):
+    if not language_of(notebook).startswith(("python", "ipython")):
         return name
     log(f"there is no kernel {name!r} here; the job's own Python runs the notebook")
     return "python3"
+
+
+def kernel_settings(notebook: Any) -> Any:
+    """Other users of the node reach a TCP port, but no socket in a private folder.
+
+    Kernels of other languages know only TCP; their messages are signed.
+    """
+    from traitlets.config import Config
+
+    if not language_of(notebook).startswith(("python", "ipython")):
+        return Config()
+    return Config({"KernelManager": {"transport": "ipc"}})
 
 
 async def run(result: Result) -> int:
@@ -170,6 +188,7 @@ async def run(result: Result) -> int:
         result.notebook,
         timeout=None,
         kernel_name=kernel_of(result.notebook),
+        config=kernel_settings(result.notebook),
         resources={"metadata": {"path": os.getcwd()}},
         on_cell_executed=lambda cell, cell_index, execute_reply: cell_done(result, cell_index),
         # nbclient installs handlers of its own when it starts the kernel; ours come after.
@@ -253,7 +272,13 @@ def main() -> int:
     set_parameters(notebook, values, {place["name"]: place["cell"] for place in places})
     result = Result(notebook, Path(options.result))
     result.save()
-    return asyncio.run(run(result))
+    # Short and on this node: a socket's path has 107 bytes, and a home may be on NFS.
+    private = tempfile.mkdtemp(prefix="jh-", dir="/tmp")
+    os.environ["JUPYTER_RUNTIME_DIR"] = private
+    try:
+        return asyncio.run(run(result))
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
 
 
 if __name__ == "__main__":
