@@ -18,7 +18,7 @@ from jupyter_hpc.batch.names import ALWAYS, bound_in, usage
 from jupyter_hpc.batch.notices import notices_of
 from jupyter_hpc.batch.parameters import CodeCell, assigned, constant, with_parameters
 from jupyter_hpc.batch.reading import Cell, Notebook, parse_notebook, read_notebook
-from jupyter_hpc.batch.report import Change, Conversion, Notice, Refusal
+from jupyter_hpc.batch.report import NOT_PYTHON, Change, Conversion, Notice, Refusal
 from jupyter_hpc.batch.rewrite import convert_code
 from jupyter_hpc.batch.transform import NotPython, Transformer, check, parse
 
@@ -125,7 +125,7 @@ class _Converter:
             tree = parse(code)
             check(tree)
         except (SyntaxError, ValueError) as error:  # such as `return` outside of a function
-            reason = f"The cell is not valid Python ({getattr(error, 'msg', error)})."
+            reason = f"{NOT_PYTHON} ({getattr(error, 'msg', error)})."
             hint = "Correct it, or tag it 'skip-execution'."
             self.findings.refusals.append(Refusal(cell.number, 1, reason, hint))
             tree, code = parse(""), ""

@@ -46,13 +46,21 @@ class Notebook:
 
 def read_notebook(path: Path) -> Notebook:
     """Read a notebook file; anything that is not one raises UsageError."""
+    return parse_notebook(notebook_bytes(path), path.name)
+
+
+def notebook_bytes(path: Path) -> bytes:
+    """The content of a notebook file; whatever cannot be read raises UsageError."""
     try:
-        data = path.read_bytes()
+        if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+            raise UsageError(f"The notebook {str(path)!r} cannot be read: it is not a file.")
+        return path.read_bytes()
     except FileNotFoundError:
         raise UsageError(f"There is no notebook {str(path)!r}.", "Check the path.") from None
     except OSError as error:
-        raise UsageError(f"The notebook {str(path)!r} cannot be read: {error.strerror}.") from error
-    return parse_notebook(data, path.name)
+        raise UsageError(
+            f"The notebook {str(path)!r} cannot be read: {error.strerror}.", "Check the path."
+        ) from error
 
 
 def parse_notebook(data: bytes | str, name: str) -> Notebook:

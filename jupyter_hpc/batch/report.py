@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+#: How the refusal of a cell with a mistake begins.
+NOT_PYTHON = "The cell is not valid Python"
+
 
 @dataclass(frozen=True)
 class Change:
@@ -97,6 +100,11 @@ class Conversion:
     @property
     def ok(self) -> bool:
         return not self.refusals
+
+    @property
+    def runs_as_notebook(self) -> bool:
+        """Whether an executed notebook could do it; a mistake in a cell stops it as well."""
+        return not any(refusal.reason.startswith(NOT_PYTHON) for refusal in self.refusals)
 
     def to_json(self) -> dict[str, Any]:
         """The content of conversion.json."""

@@ -16,6 +16,7 @@ from jupyter_hpc.batch.edits import Edit, Places, apply, indented, literal
 from jupyter_hpc.batch.imports import replacement
 from jupyter_hpc.batch.magics import AUTOMAGIC, LINE_MAGICS, Handler
 from jupyter_hpc.batch.questions import Place, question
+from jupyter_hpc.batch.report import NOT_PYTHON
 from jupyter_hpc.batch.shell import shell_action
 from jupyter_hpc.batch.transform import NotPython, Python, parse
 
@@ -35,7 +36,7 @@ def convert_code(source: str, context: CellContext, show: str) -> str:
     except NotPython as error:
         context.refuse(
             error.line + context.lines_above,
-            f"The cell is not valid Python ({error.reason}).",
+            f"{NOT_PYTHON} ({error.reason}).",
             "Correct it, or tag it 'skip-execution'.",
         )
         return ""

@@ -27,7 +27,7 @@ from jupyter_hpc.batch.job import (
     Staging,
 )
 from jupyter_hpc.batch.modules import sibling_modules
-from jupyter_hpc.batch.reading import Notebook, parse_notebook
+from jupyter_hpc.batch.reading import Notebook, notebook_bytes, parse_notebook
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.runs import home_folder, note_run, run_folder, uploaded_run_folder
 from jupyter_hpc.batch.snapshot import create_run_folder, run_files
@@ -35,7 +35,7 @@ from jupyter_hpc.batch.stage_plan import Packing, pack, plan_inputs
 from jupyter_hpc.batch.sweep import grid, typed
 from jupyter_hpc.batch.uploads import local_inputs, working_files
 from jupyter_hpc.batch.write import stem
-from jupyter_hpc.errors import ConversionRefused, SubmitRejected, UsageError
+from jupyter_hpc.errors import ConversionRefused, SubmitRejected
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.advice import problems
 from jupyter_hpc.slurm.client import SlurmClient
@@ -134,7 +134,7 @@ class Draft:
 
 async def draft(notebook: Path, options: SubmitOptions, runner: Runner) -> Draft:
     """Read and convert; raises UsageError for a file that is no notebook."""
-    data = _read(notebook)
+    data = notebook_bytes(notebook)
     names = await _environment_names(runner)
     parsed = await asyncio.to_thread(parse_notebook, data, notebook.name)
     conversion = await asyncio.to_thread(converted, parsed, notebook.parent, options.mode, names)
@@ -209,21 +209,12 @@ def refused(conversion: Conversion) -> ConversionRefused:
     reasons = "".join(f"\n  {refusal}" for refusal in conversion.refusals)
     return ConversionRefused(
         f"{conversion.notebook} cannot become a script without changing what it does:{reasons}",
-        "As an executed notebook it can run as it is.",
+        "As an executed notebook it can run as it is." * conversion.runs_as_notebook,
     )
 
 
 def _folder_of(notebook: Path) -> str:
     return str(notebook.resolve().parent)
-
-
-def _read(notebook: Path) -> bytes:
-    try:
-        return notebook.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"The notebook {str(notebook)!r} cannot be read: {error.strerror}.", "Check the path."
-        ) from error
 
 
 async def _environment_names(runner: Runner) -> frozenset[str]:

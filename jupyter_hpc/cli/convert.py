@@ -83,7 +83,8 @@ def _show(done: Converted) -> None:
         click.echo(printable(f"{done.path}: not converted, nothing was written."), err=True)
         for refusal in conversion.refusals:
             click.echo(f"  {printable(str(refusal))}", err=True)
-        click.echo("  It can run as it is: --mode notebook", err=True)
+        if conversion.runs_as_notebook:
+            click.echo("  It can run as it is: --mode notebook", err=True)
         return
     click.echo(printable(f"{done.path}: written to {done.target}"))
     for change in conversion.changes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,10 @@ def test_what_is_no_notebook_is_said_in_words(content: str, words: str) -> None:
 def test_a_missing_file_is_said_in_words(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="There is no notebook"):
         read_notebook(tmp_path / "none.ipynb")
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_notebook(tmp_path)
+    os.mkfifo(tmp_path / "pipe.ipynb")
+    for path in (tmp_path, tmp_path / "pipe.ipynb"):
+        with pytest.raises(UsageError, match="cannot be read"):
+            read_notebook(path)
 
 
 def test_format_3_is_upgraded(tmp_path: Path) -> None:
@@ -116,6 +119,8 @@ def test_a_syntax_error_names_its_cell_and_line(tmp_path: Path) -> None:
     conversion = converted(tmp_path, ["x = 1", "y = 2\nfor in x:"])
     assert [(r.cell, r.line) for r in conversion.refusals] == [(2, 2)]
     assert "not valid Python" in conversion.refusals[0].reason
+    assert not conversion.runs_as_notebook
+    assert converted(tmp_path, ["%nosuch"]).runs_as_notebook
     assert conversion.script == ""
 
 

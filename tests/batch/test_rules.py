@@ -196,3 +196,8 @@ def test_questions_must_be_answered(tmp_path: Path) -> None:
 def test_a_question_in_a_loop_has_no_single_answer(tmp_path: Path) -> None:
     conversion = converted(tmp_path, ["while True:\n    q = input()\n    break"])
     assert conversion.parameters[0].repeated
+
+
+def test_a_bare_exit_ends_the_run(tmp_path: Path) -> None:
+    ran = run_script(converted(tmp_path, ["print(1)", "exit", "print(2)"]), tmp_path / "script")
+    assert ran.code == 0 and ran.outputs[1].text == "1" and 3 not in ran.outputs

@@ -167,6 +167,8 @@ def show(value: Any) -> None:
     """What the last line of a cell does: None shows nothing."""
     if value is None:
         return
+    if type(value).__name__ == "Quitter":  # a notebook calls `exit` without brackets
+        raise SystemExit(0)
     if RUN.keep_history:
         _remember(value)
     _display_one(value)
