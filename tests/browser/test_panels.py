@@ -359,8 +359,11 @@ def test_idle_notice_names_the_notebook(
 def test_dark_and_high_contrast(
     page: Page, api: FakeApi, open_panel: Show, screenshot: Take
 ) -> None:
+    api.session = a_session(minutes_left=25)
     panel = open_panel()
     panel.get_by_role("row").first.wait_for()
+    panel.get_by_label("Select job 1001").check()
+    page.locator(".jp-Hpc-status.jp-mod-warn").wait_for()
     light = background(panel)
     for theme in ("JupyterLab Dark", "JupyterLab Dark High Contrast", "JupyterLab Light"):
         page.evaluate(
@@ -368,7 +371,13 @@ def test_dark_and_high_contrast(
         )
         page.wait_for_selector(f"body[data-jp-theme-name='{theme}']", state="attached")
         assert (background(panel) == light) is (theme == "JupyterLab Light")
-        screenshot(theme.replace("JupyterLab ", "").replace(" ", "-").lower())
+        selected = panel.locator("tr.jp-mod-selected")
+        for part in (panel, selected, page.locator(".jp-Hpc-status")):
+            assert contrast(part) > 4.5, (theme, part)
+        name = theme.replace("JupyterLab ", "").replace(" ", "-").lower()
+        screenshot(name)
+        screenshot(f"{name}-jobs", of=panel.locator(".jp-Hpc-jobs"))
+    panel.get_by_label("Select job 1001").uncheck()
 
 
 def test_parts_of_gpus_and_other_nodes_in_words(
@@ -475,6 +484,32 @@ def test_the_keyboard_is_enough(page: Page, api: FakeApi, open_panel: Show) -> N
     assert heading.get_attribute("aria-expanded") == "false"
     heading.press("Enter")
     assert heading.get_attribute("aria-expanded") == "true"
+
+
+#: The contrast of an element's text with what is behind it, as the web guidelines count it.
+CONTRAST = """
+node => {
+  const numbers = text => text.match(/[\\d.]+/g).map(Number);
+  let behind = node;
+  while (numbers(getComputedStyle(behind).backgroundColor)[3] === 0) {
+    behind = behind.parentElement;
+  }
+  const back = numbers(getComputedStyle(behind).backgroundColor);
+  const [red, green, blue, share = 1] = numbers(getComputedStyle(node).color);
+  const text = [red, green, blue].map((value, i) => share * value + (1 - share) * back[i]);
+  const light = colour => colour.slice(0, 3)
+    .map(value => value / 255)
+    .map(value => value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, value, i) => sum + [0.2126, 0.7152, 0.0722][i] * value, 0);
+  const [low, high] = [light(text), light(back)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+"""
+
+
+def contrast(part: Locator) -> float:
+    found: float = part.evaluate(CONTRAST)
+    return found
 
 
 def background(panel: Locator) -> str:
