@@ -279,6 +279,11 @@ def test_job_view(page: Page, api: FakeApi, open_panel: Show, screenshot: Take) 
     page.get_by_text("srun python train.py").wait_for()
     tabs.get_by_role("tab", name="Files").click()
     page.get_by_role("button", name="train.ipynb").last.wait_for()
+    over = a_finished_job("1000", state="CANCELLED")
+    api.views["1000"] = a_job_view("1000", job=over, finished=True)
+    api.jobs = some_jobs(0) | {"version": 2}
+    api.push("jobs")
+    page.locator(".jp-Hpc-jobview header").get_by_text("CANCELLED").wait_for()
 
 
 def test_job_view_of_a_finished_job(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.gpu.recorder import mean_load, read_recording
-from jupyter_hpc.node.services.cache import Cached
+from jupyter_hpc.node.services.cache import Cached, Dated
 from jupyter_hpc.node.services.gpus import check_points, described_history
 from jupyter_hpc.node.services.identity import Identity
 from jupyter_hpc.node.services.job_files import (
@@ -87,7 +87,7 @@ class JobDetails:
 
     async def view(self, text: str) -> dict[str, object]:
         """Everything that the job view shows."""
-        dated = await self._cached(parse_id(text)).get()
+        dated = await self._current(parse_id(text))
         found = dated.value
         recording, load = await self._recording(found.files)
         record = found.finished or await self._so_far(found.detail)
@@ -135,6 +135,17 @@ class JobDetails:
             read_recording, path, points, timeout=20.0, about="The recording"
         )
         return described_history(view, "recording", False, None)
+
+    async def _current(self, job_id: str) -> Dated[Found]:
+        """What is known; asked anew when the list of jobs has said otherwise meanwhile."""
+        cached = self._cached(job_id)
+        dated = await cached.get()
+        listed, detail = self._jobs.state_of(job_id), dated.value.detail
+        if listed is None or detail is None or detail.phase is Phase.ENDED:
+            return dated
+        if listed.taken_at <= dated.taken_at or listed.value == detail.state:
+            return dated
+        return await cached.get(newer_than=listed.taken_at)
 
     def _cached(self, job_id: str) -> Cached[Found]:
         if job_id not in self._found:

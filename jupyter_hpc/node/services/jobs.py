@@ -165,6 +165,14 @@ class JobsService:
                 return Dated(job, newest.taken_at, newest.problem)
         return None
 
+    def state_of(self, job_id: str) -> Dated[str | None] | None:
+        """The state that the newest list gives, None in it for a job that has left the queue."""
+        known = self.known(job_id)
+        if known is not None:
+            return Dated(known.value.state, known.taken_at)
+        newest = self._queue.newest
+        return Dated(None, newest.taken_at) if newest else None
+
     def due(self) -> float:
         """Seconds until it makes sense to look again."""
         self._queue.lifetime = self._pause()

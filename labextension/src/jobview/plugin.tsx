@@ -15,7 +15,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { COMMANDS, LAB_COMMANDS } from '../commands';
-import type { IJobView } from '../data/api';
+import type { IJobs, IJobView } from '../data/api';
 import { PolledFeed } from '../data/feed';
 import { hpcIcon } from '../icons';
 import { IHpcClient } from '../tokens';
@@ -62,7 +62,16 @@ const plugin: JupyterFrontEndPlugin<void> = {
       widget.title.label = trans.__('Job %1', id);
       widget.title.icon = hpcIcon;
       widget.title.closable = true;
-      widget.disposed.connect(() => feed.dispose());
+      const onJobs = (): void => {
+        if (isOutdated(feed.value, client.jobs.value)) {
+          void feed.refresh();
+        }
+      };
+      client.jobs.changed.connect(onJobs);
+      widget.disposed.connect(() => {
+        client.jobs.changed.disconnect(onJobs);
+        feed.dispose();
+      });
       return widget;
     };
 
@@ -103,6 +112,15 @@ const plugin: JupyterFrontEndPlugin<void> = {
     }
   }
 };
+
+/** Whether the list of jobs knows another state of the job than its view. */
+function isOutdated(view: IJobView | null, jobs: IJobs | null): boolean {
+  if (!view || !jobs || view.finished) {
+    return false;
+  }
+  const listed = jobs.jobs.find(job => job.id === view.job.id);
+  return listed?.state !== view.job.state;
+}
 
 function idOf(job: string): string {
   return `jupyter-hpc-job-${job}`;
