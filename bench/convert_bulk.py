@@ -8,7 +8,8 @@ Tiers: T0 a script or a refusal, never a crash; T1 the script compiles and needs
 IPython; T2 every magic and shell line is in the report; with --run, T3 the script runs
 where the notebook itself runs twice with equal output, and T4 it shows the same. Runs
 have no network where this process has none (`unshare --net`).
-Speed is compared with nbconvert on the same notebooks.
+Speed is compared with nbconvert on the same notebooks, in processor time: both are one
+thread that computes, so that other work on the machine does not count.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def static_clean(conversion: Conversion) -> str:
 def judge(source: Source, judged: Judged, compare: bool) -> tuple[Notebook, Conversion] | None:
     name, data, _ = source
     judged.notebooks += 1
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         notebook = parse_notebook(data, Path(name).name)
     except HpcError as error:
@@ -139,7 +140,7 @@ def judge(source: Source, judged: Judged, compare: bool) -> tuple[Notebook, Conv
     except Exception as error:
         judged.failures.append(f"T0 {name}: {type(error).__name__}: {error}")
         return None
-    spent = time.perf_counter() - start
+    spent = time.process_time() - start
     judged.seconds += spent
     judged.slowest = max(judged.slowest, (spent, name))
     if compare:
@@ -179,13 +180,13 @@ def nbconvert_seconds(data: bytes) -> float:
     import nbformat
     from nbconvert import PythonExporter
 
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         document = nbformat.reads(data.decode(), as_version=4)  # type: ignore[no-untyped-call]
         PythonExporter().from_notebook_node(document)  # type: ignore[no-untyped-call]
     except Exception:
         return 0.0
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 async def run_both(
@@ -236,9 +237,9 @@ def measure_invented() -> None:
         data = invented(cells)
         nbconvert_seconds(data)  # both have their imports behind them
         convert_notebook(parse_notebook(data, "a.ipynb"), None, Options(environment=frozenset()))
-        start = time.perf_counter()
+        start = time.process_time()
         convert_notebook(parse_notebook(data, "a.ipynb"), None, Options(environment=frozenset()))
-        ours = time.perf_counter() - start
+        ours = time.process_time() - start
         theirs = nbconvert_seconds(data)
         ratio = ours / theirs
         print(

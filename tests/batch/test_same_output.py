@@ -42,6 +42,8 @@ FAMILIES: dict[str, Sequence[AnyCell]] = {
         "class Both:\n    def _repr_mimebundle_(self, include=None, exclude=None):\n"
         "        return {'text/plain': 'bundle', 'text/html': '<p/>'}\nBoth()",
         "h = display('first', display_id=True)\nh is not None",
+        "class Shy:\n    def __repr__(self): raise ValueError('no text')\n"
+        "display(Shy(), 2)\nprint('goes on')",
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "InteractiveShell.ast_node_interactivity = 'all'\n1\n2",
         "1\n2\nprint(3)",
@@ -182,6 +184,7 @@ FAMILIES: dict[str, Sequence[AnyCell]] = {
         "import matplotlib\nplt.isinteractive()",
         "matplotlib.use('Agg')\nplt.plot([1])\nplt.close()",
         "%matplotlib inline\nplt.plot([2])",
+        "plt.title('$not tex')\nplt.show()\nplt.title(r'$\\nosuch$')\nplt.show()\nprint('on')",
     ],
 }
 

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,17 +98,30 @@ def save(folder: str, suffix: str, data: str | bytes) -> Path | None:
     return path
 
 
+def tried(form: Callable[[Any], Any], value: Any) -> Any:
+    """One form of a value; a notebook goes on when a value cannot be drawn or printed."""
+    try:
+        return form(value)
+    except Exception:
+        traceback.print_exc()
+        log(f"a {type(value).__name__} of cell {RUN.cell} could not be shown")
+        return None
+
+
 def rich_forms(value: Any) -> dict[str, Any]:
-    """All forms in which `value` can be shown, by kind of data; text/plain is always there."""
+    """All forms in which `value` can be shown, by kind of data, text/plain if it has a text."""
     for test, answer in SPECIAL:
         if test(value):
-            special = answer(value)
+            special: dict[str, Any] | None = tried(answer, value)
             if special is not None:
                 return special
     forms: dict[str, Any] = {}
     if not isinstance(value, type):
         forms.update(_offered(value))
-    forms.setdefault("text/plain", pretty(value))
+    if "text/plain" not in forms:
+        text = tried(pretty, value)
+        if text is not None:
+            forms["text/plain"] = text
     return forms
 
 

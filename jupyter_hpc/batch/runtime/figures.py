@@ -13,7 +13,7 @@ import sys
 import types
 from typing import Any
 
-from jupyter_hpc.batch.runtime.display import SPECIAL, new_path, publish, rich_forms
+from jupyter_hpc.batch.runtime.display import SPECIAL, new_path, publish, rich_forms, tried
 from jupyter_hpc.batch.runtime.ranks import speaks
 from jupyter_hpc.batch.runtime.state import RUN, after_import, log
 
@@ -90,7 +90,7 @@ def _show_open_figures(close: bool) -> None:
     try:
         for manager in managers if speaks() else ():
             # The text of a figure says nothing in a log; the file is named there.
-            publish(_drawn(manager.canvas.figure))
+            publish(tried(_drawn, manager.canvas.figure) or {})
     finally:
         if close and managers:
             import matplotlib.pyplot
@@ -260,7 +260,7 @@ SPECIAL.append((_from("altair", "to_html"), _write_altair))
 def _prepare_pillow(viewers: Any) -> None:
     def show_image(image: Any, *_: Any, **__: Any) -> bool:
         forms = rich_forms(image)
-        forms.pop("text/plain")
+        forms.pop("text/plain", None)
         publish(forms)
         return True
 
