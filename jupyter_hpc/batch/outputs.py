@@ -24,7 +24,8 @@ _VARIABLE = (
 #: Lines that only one of the two runs can have.
 _DROPPED = re.compile(
     r"^(?:CPU times: .*|Wall time: .*|Compiler *: .*|Parser *: .*|.* per loop .*"
-    r"|Error in callback .*|.*\(run once in a batch job\)|<Figure size .*>"
+    r"|Error in callback .*|Unexpected exception formatting exception.*"
+    r"|.*\(run once in a batch job\)|<Figure size .*>"
     r"|<IPython\.core\.display\.\w+ object>|\s*)$"
 )
 
