@@ -79,7 +79,8 @@ def notebook_outputs(notebook: Mapping[str, Any]) -> dict[int, CellOutput]:
             elif _WIDGET in data:
                 controls = controls or "interactive(" in _joined(data.get("text/plain", ""))
             elif kind in ("execute_result", "display_data"):
-                if any(name.startswith("image/") for name in data):
+                # A picture of a formula is no figure: its LaTeX is what a script saves.
+                if "text/latex" not in data and any(name.startswith("image/") for name in data):
                     images += 1
                 if not text.endswith("\n") and text:
                     text += "\n"
