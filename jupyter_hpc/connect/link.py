@@ -347,7 +347,8 @@ class Link:
         self._on_event(event)
 
     def _on_pong(self, token: int) -> None:
-        self.round_trip = max(0.0, time.monotonic() - token / 1e6)
+        if token:  # else the mux itself has asked
+            self.round_trip = max(0.0, time.monotonic() - token / 1e6)
 
     # -- silence ------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from jupyter_hpc.relay.frames import BYE, CREDIT, HEADER, ProtocolError
+from jupyter_hpc.relay.frames import BYE, CREDIT, HEADER, PING, ProtocolError, encode_wide
 from jupyter_hpc.relay.pace import Pace
 
 #: What keeping one frame costs beside its bytes.
@@ -60,6 +60,7 @@ class Outbox:
         self._in_large: dict[int, int] = {}  # stream -> what its frames there cost
         self._acknowledged = 0
         self._given = 0  # frames after those that the other end may have
+        self._asked = False  # since the last acknowledgement
 
     # -- sending ------------------------------------------------------------------------
 
@@ -90,6 +91,7 @@ class Outbox:
             line_is_free = self._flight < self.pace.limit
             if self._replay:
                 if not line_is_free:
+                    self._ask_for_news()
                     return
                 self._hand_over(pipe, self._replay.popleft())
             elif self._small:
@@ -105,7 +107,15 @@ class Outbox:
                 self._hand_over(pipe, frame)
                 self._on_less(stream)
             else:
+                if self._large:
+                    self._ask_for_news()
                 return
+
+    def _ask_for_news(self) -> None:
+        """The line is full: what of it has arrived? The other end may not find it worth a word."""
+        if not self._asked:
+            self._asked = True
+            self.send_unnumbered(encode_wide(PING, 0))
 
     def _hand_over(self, pipe: Carrier, frame: bytes) -> None:
         self._sent.append(frame)
@@ -136,6 +146,7 @@ class Outbox:
         before = self._flight
         self._flight -= self._forget(self._sent, count)
         if before != self._flight:
+            self._asked = False
             self.pace.acknowledged(before - self._flight, self._clock(), bool(self.waiting_cost))
         self.pump()
 
@@ -155,6 +166,7 @@ class Outbox:
         """The pipe is gone; whatever it may have swallowed waits for the next one."""
         self.pipe = None
         self._flight = 0
+        self._asked = False
         while self._sent:
             frame = self._sent.pop()
             self._replay.appendleft(frame)

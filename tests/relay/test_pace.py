@@ -8,7 +8,9 @@ from collections import deque
 
 import pytest
 
+from jupyter_hpc.relay.frames import DATA, PING, encode_payload, encode_wide
 from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
+from jupyter_hpc.relay.outbox import Outbox
 from jupyter_hpc.relay.pace import Pace, Reports
 
 STEP = 0.002
@@ -225,3 +227,32 @@ def test_a_quick_line_is_acknowledged_seldom_and_a_slow_one_often() -> None:
         for number in range(1000):
             reports.received(int(rate / 1000), number / 1000)
         assert reports.threshold == pytest.approx(expected, rel=0.1)
+
+
+class Written:
+    """A pipe that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.frames.append(data)
+
+    def queued(self) -> int:
+        return 0
+
+
+def test_a_full_line_asks_what_has_arrived() -> None:
+    """Else both ends would wait for the next tick: one for room, one for more to report."""
+    pipe = Written()
+    outbox = Outbox(1 << 20, Pace(10_000, 10_000, 10_000), lambda: 0.0, lambda stream: None)
+    outbox.attach(pipe, 0)
+    frames = [encode_payload(DATA, 1, bytes(8_000)) for _ in range(6)]
+    for frame in frames:
+        outbox.add(frame)
+    question = encode_wide(PING, 0)
+    assert pipe.frames == [*frames[:2], question]
+    outbox.acknowledge(2)
+    assert pipe.frames[3:] == [*frames[2:4], question]
+    outbox.acknowledge(4)
+    assert pipe.frames[6:] == frames[4:], "nothing waits any more, so there is nothing to ask"
