@@ -12,7 +12,7 @@ from traitlets import Bool, Dict, Float, List, Unicode
 
 from jupyter_hpc.node.events import emit_cancelled, emit_submitted, register_schemas
 from jupyter_hpc.node.handlers.base import SERVICES_KEY
-from jupyter_hpc.node.handlers.routes import ROUTES
+from jupyter_hpc.node.handlers.routes import NOWHERE, ROUTES
 from jupyter_hpc.node.services.registry import ServerHooks, Services
 from jupyter_hpc.node.settings import NodeSettings
 
@@ -83,7 +83,7 @@ class HpcExtension(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Add the routes to the server."""
-        self.handlers.extend(ROUTES)
+        self.handlers.extend([*ROUTES, NOWHERE])
         if self.serverapp is not None:
             register_schemas(self.serverapp.event_logger)
             self.serverapp.io_loop.call_later(GPU_START_DELAY, self._start_gpu_history)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -51,6 +52,14 @@ async def test_other_verbs_do_not_exist(jp_fetch: Any) -> None:
     for path in {path for path, _ in VERBS} - {"jupyter-hpc/stream"}:
         answer = await jp_fetch(path, method="DELETE", raise_error=False)
         assert answer.code == 405, path
+
+
+async def test_what_does_not_exist_is_said_as_every_other_error(jp_fetch: Any) -> None:
+    for verb in ("GET", "DELETE"):
+        answer = await jp_fetch("jupyter-hpc/no/such", method=verb, raise_error=False)
+        assert answer.code == 404, verb
+        assert set(json.loads(answer.body)) == {"message", "hint"}
+        assert await status(jp_fetch, "jupyter-hpc/no", verb, Authorization="token wrong") == 403
 
 
 async def test_the_stream_needs_the_token(jp_ws_fetch: Any) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, TypeVar, overload
 
+from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
-from tornado.web import HTTPError
+from tornado.web import HTTPError, authenticated
 
 from jupyter_hpc import errors
 from jupyter_hpc.node.services.registry import Services
@@ -120,3 +121,14 @@ class HpcHandler(APIHandler):
             super()._log()
         else:
             self.log.debug("%s %s: %s", self.request.method, self.request.path, self._expected)
+
+
+class NoSuchAddress(HpcHandler):
+    """Says in our own words that there is nothing here."""
+
+    @authenticated
+    @authorized
+    def get(self) -> None:
+        raise HTTPError(HTTPStatus.NOT_FOUND, "The HPC extension has no such address.")
+
+    post = put = patch = delete = get

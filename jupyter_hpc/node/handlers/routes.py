@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tornado.web import RequestHandler
 
+from jupyter_hpc.node.handlers.base import NoSuchAddress
 from jupyter_hpc.node.handlers.batch import ConvertHandler, SubmitHandler
 from jupyter_hpc.node.handlers.gpus import GpuHistoryHandler, GpusHandler
 from jupyter_hpc.node.handlers.jobs import (
@@ -18,6 +19,9 @@ from jupyter_hpc.node.handlers.site import PartitionsHandler, StorageHandler
 from jupyter_hpc.node.handlers.stream import StreamHandler
 
 _JOB = r"/jupyter-hpc/jobs/(?P<job_id>[^/]+)"
+
+#: What is asked for below our name and does not exist; last of all.
+NOWHERE: tuple[str, type[RequestHandler]] = (r"/jupyter-hpc/.*", NoSuchAddress)
 
 ROUTES: list[tuple[str, type[RequestHandler]]] = [
     (r"/jupyter-hpc/session", SessionHandler),
