@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import sys
 from typing import Any
@@ -57,6 +58,9 @@ class Watcher:
 
     def run(self) -> int:
         """Until the session is over or goes on without us; returns the exit code."""
+        # Python ends a program by the signal, whatever it says itself, once Ctrl-C came while
+        # a namedtuple was made; psutil makes dozens. So it is imported before anything is shown.
+        importlib.import_module("psutil")
         log = self._records.log_file(self._options.name)
         manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], log)
         try:
@@ -119,8 +123,10 @@ class Watcher:
         return "again" if click.confirm("Start again?", default=False, err=True) else "leave"
 
     def _open_browser(self, cluster: str) -> None:
+        if not (self._shown.browser and browser_available()):
+            return
         record = self._records.session(cluster)
-        if self._shown.browser and record is not None and browser_available():
+        if record is not None:
             address = ask_manager(record, "entrance")["address"]
             open_private(address, self._records.folder, cluster)
 
