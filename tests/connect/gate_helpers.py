@@ -22,6 +22,9 @@ from tests.relay.harness import SECRET, RelayProcess, running_relay
 
 GATE_SECRET = "the-secret-of-the-gate"
 
+#: As a browser asks for a page.
+HTML: dict[str, Any] = {"Accept": "text/html,application/xhtml+xml"}
+
 
 class Lab(tornado.web.RequestHandler):
     """In JupyterLab's place."""
@@ -226,3 +229,16 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@contextlib.asynccontextmanager
+async def waiting_gate() -> AsyncIterator[World]:
+    """A gate that waits; the relay behind it is never started."""
+    node = RelayProcess()
+    world = World(node)
+    await world.gate.start()
+    try:
+        yield world
+    finally:
+        await world.gate.close()
+        node.close()

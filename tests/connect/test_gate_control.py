@@ -16,23 +16,13 @@ from jupyter_hpc.connect.gate_client import call_action, read_status
 from jupyter_hpc.connect.gate_control import MAX_BODY
 from jupyter_hpc.connect.gate_http import MAX_HEAD
 from jupyter_hpc.errors import ConnectError, Unreachable
-from tests.connect.gate_helpers import GATE_SECRET, Client, World, fetch
-from tests.relay.harness import RelayProcess
-
-HTML: dict[str, Any] = {"Accept": "text/html,application/xhtml+xml"}
+from tests.connect.gate_helpers import GATE_SECRET, HTML, Client, World, fetch, waiting_gate
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    """A gate that waits; the relay behind it is never started."""
-    node = RelayProcess()
-    world = World(node)
-    await world.gate.start()
-    try:
+    async with waiting_gate() as world:
         yield world
-    finally:
-        await world.gate.close()
-        node.close()
 
 
 async def test_every_address_shows_the_page_while_jupyter_is_not_there(world: World) -> None:

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from typing import Any
 
 import psutil
 import pytest
@@ -25,23 +24,14 @@ from jupyter_hpc.connect.gate_peer import (
     peer_owner,
 )
 from jupyter_hpc.errors import ConnectError, PortTaken
-from tests.connect.gate_helpers import GATE_SECRET, Client, World, fetch
-from tests.relay.harness import RelayProcess, echo, unix_server
-
-HTML: dict[str, Any] = {"Accept": "text/html,application/xhtml+xml"}
+from tests.connect.gate_helpers import GATE_SECRET, HTML, Client, World, fetch, waiting_gate
+from tests.relay.harness import echo, unix_server
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    """A gate that waits; the relay behind it is never started."""
-    node = RelayProcess()
-    world = World(node)
-    await world.gate.start()
-    try:
+    async with waiting_gate() as world:
         yield world
-    finally:
-        await world.gate.close()
-        node.close()
 
 
 async def test_it_listens_on_loopback_only_on_both_addresses(world: World) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from jupyter_hpc.demo.slurm.options import BadCommand
+
 Row = TypeVar("Row")
 
 
@@ -36,6 +38,17 @@ def chosen_fields(
             field = Field(field.heading, int(width), field.value)
         chosen.append(field)
     return chosen
+
+
+def fields_of(
+    command: str, options: Mapping[str, str], default: str, known: Mapping[str, Field[Row]]
+) -> list[Field[Row]]:
+    """The fields that --format asks for, or the usual ones, with the command's own refusal."""
+    return chosen_fields(
+        options.get("format", default),
+        known,
+        lambda name: BadCommand(f'{command}: error: Invalid field requested: "{name}"'),
+    )
 
 
 def listing(fields: Sequence[Field[Row]], rows: Sequence[Row], options: Mapping[str, str]) -> str:

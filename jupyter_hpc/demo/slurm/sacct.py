@@ -11,7 +11,7 @@ from jupyter_hpc.demo.slurm import facts
 from jupyter_hpc.demo.slurm.call import Call
 from jupyter_hpc.demo.slurm.controller import Controller
 from jupyter_hpc.demo.slurm.jobs import CANCELLED, PENDING, RUNNING, STATES, Job, Step
-from jupyter_hpc.demo.slurm.listing import Field, chosen_fields, listing
+from jupyter_hpc.demo.slurm.listing import Field, fields_of, listing
 from jupyter_hpc.demo.slurm.options import BadCommand, parse, table
 from jupyter_hpc.demo.slurm.units import (
     read_moment,
@@ -217,11 +217,7 @@ async def sacct(call: Call, controller: Controller) -> int:
     if "version" in options:
         call.out(VERSION_LINE)
         return 0
-    fields = chosen_fields(
-        options.get("format", DEFAULT),
-        FIELDS,
-        lambda name: BadCommand(f'sacct: error: Invalid field requested: "{name}"'),
-    )
+    fields = fields_of("sacct", options, DEFAULT, FIELDS)
     jobs = _select(options, controller)
     rows = _rows(jobs, controller, call, steps="allocations" not in options)
     call.out(listing(fields, rows, options))

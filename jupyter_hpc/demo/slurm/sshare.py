@@ -9,8 +9,8 @@ from jupyter_hpc.demo.slurm import facts
 from jupyter_hpc.demo.slurm.call import Call
 from jupyter_hpc.demo.slurm.controller import Controller
 from jupyter_hpc.demo.slurm.jobs import Job
-from jupyter_hpc.demo.slurm.listing import Field, chosen_fields, listing
-from jupyter_hpc.demo.slurm.options import BadCommand, parse, table
+from jupyter_hpc.demo.slurm.listing import Field, fields_of, listing
+from jupyter_hpc.demo.slurm.options import parse, table
 from jupyter_hpc.demo.slurm.version import VERSION_LINE
 
 OPTIONS = table(
@@ -89,11 +89,7 @@ async def sshare(call: Call, controller: Controller) -> int:
     if "version" in options:
         call.out(VERSION_LINE)
         return 0
-    fields = chosen_fields(
-        options.get("format", DEFAULT),
-        FIELDS,
-        lambda name: BadCommand(f'sshare: error: Invalid field requested: "{name}"'),
-    )
+    fields = fields_of("sshare", options, DEFAULT, FIELDS)
     call.out(listing(fields, _rows(controller, own_only="Users" in options), options))
     return 0
 

@@ -12,7 +12,7 @@ import psutil
 from jupyter_hpc.demo.slurm.call import Call
 from jupyter_hpc.demo.slurm.controller import Controller
 from jupyter_hpc.demo.slurm.jobs import Step
-from jupyter_hpc.demo.slurm.listing import Field, chosen_fields, listing
+from jupyter_hpc.demo.slurm.listing import Field, fields_of, listing
 from jupyter_hpc.demo.slurm.options import BadCommand, parse, table
 from jupyter_hpc.demo.slurm.units import write_span
 from jupyter_hpc.demo.slurm.version import VERSION_LINE
@@ -69,11 +69,7 @@ async def sstat(call: Call, controller: Controller) -> int:
     if "version" in options:
         call.out(VERSION_LINE)
         return 0
-    fields = chosen_fields(
-        options.get("format", DEFAULT),
-        FIELDS,
-        lambda name: BadCommand(f'sstat: error: Invalid field requested: "{name}"'),
-    )
+    fields = fields_of("sstat", options, DEFAULT, FIELDS)
     rows: list[Row] = []
     for text in options.get("jobs", "").split(","):
         if not re.match(r"\d", text):
