@@ -23,6 +23,8 @@ from jupyter_hpc.text import printable
 
 #: How often a refused session is asked for again while other commands hold sessions.
 _SESSION_RETRY = 0.2
+#: How long a server may take to notice that a session of ours has ended.
+_SESSION_CLEANUP = 3.0
 
 
 class SshConnection:
@@ -34,6 +36,7 @@ class SshConnection:
         self._below = tuple(below)
         self._runner = SshRunner(self)
         self._sessions = 0
+        self._last_ended = float("-inf")
 
     @property
     def host(self) -> str:
@@ -59,7 +62,7 @@ class SshConnection:
             except asyncssh.ChannelOpenError as error:
                 # The server's MaxSessions may be smaller than ours: wait for our own turn.
                 late = asyncio.get_running_loop().time() > end
-                if late or self.closed or not self._sessions:
+                if late or self.closed or not self._busy():
                     raise self._lost(error) from error
             except (TimeoutError, asyncio.TimeoutError) as error:
                 raise Unreachable(
@@ -86,6 +89,12 @@ class SshConnection:
 
     def _session_ended(self, ended: asyncio.Future[None]) -> None:
         self._sessions -= 1
+        self._last_ended = asyncio.get_running_loop().time()
+
+    def _busy(self) -> bool:
+        """Whether sessions of ours may fill the server's places, also just ended ones."""
+        now = asyncio.get_running_loop().time()
+        return self._sessions > 0 or now - self._last_ended < _SESSION_CLEANUP
 
     def _lost(self, error: Exception) -> ConnectError:
         if self.closed:

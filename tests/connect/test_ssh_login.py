@@ -119,7 +119,7 @@ async def second_sshd(cluster: Cluster, option: str) -> AsyncIterator[int]:
 
 
 async def test_more_commands_at_once_than_sshd_allows(cluster: Cluster, laptop: Laptop) -> None:
-    async with second_sshd(cluster, "MaxSessions=2") as port:
+    async with second_sshd(cluster, "MaxSessions=1") as port:
         login = Login(host=("login1",), port=port, ssh_config=str(laptop.ssh_config))
         connection = await open_login(login, NoPrompter())
         runs = [connection.runner.run(["sh", "-c", f"sleep 0.1; echo {i}"]) for i in range(12)]
