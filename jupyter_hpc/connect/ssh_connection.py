@@ -18,7 +18,7 @@ from jupyter_hpc.connect.ssh_process import ChannelProcess, ChannelTcp
 from jupyter_hpc.connect.ssh_runner import SshRunner
 from jupyter_hpc.connect.ssh_settings import Target
 from jupyter_hpc.connect.ssh_types import Connection, RemoteProcess
-from jupyter_hpc.errors import ConnectError, PipeRefused, Unreachable
+from jupyter_hpc.errors import ConnectError, HpcError, PipeRefused, Unreachable
 from jupyter_hpc.text import printable
 
 #: How often a refused session is asked for again while other commands hold sessions.
@@ -37,6 +37,7 @@ class SshConnection:
         self._runner = SshRunner(self)
         self._sessions = 0
         self._last_ended = float("-inf")
+        self._started_any = False
 
     @property
     def host(self) -> str:
@@ -75,6 +76,7 @@ class SshConnection:
 
     async def _session(self, line: str) -> ChannelProcess:
         process = ChannelProcess(self._hop.express)
+        self._started_any = True
         self._sessions += 1
         try:
             await self._hop.connection.create_session(
@@ -122,6 +124,7 @@ class SshLogin(SshConnection):
         super().__init__(name, hops[-1], [hop.connection for hop in reversed(hops[:-1])])
         self._needs_person = any(hop.needed_person for hop in hops)
         self._ring = ring
+        self._prompt: asyncio.Future[None] | None = None
 
     @property
     def needs_person(self) -> bool:
@@ -145,6 +148,7 @@ class SshLogin(SshConnection):
     async def open_node(
         self, node: str, prompter: Prompter, *, timeout: float = 20.0
     ) -> Connection:
+        self._have_answers_sent_at_once()
         login = self._hop.settings.target
         hop = await open_second_hop(
             Target(node, login.user, None, login.ssh_config),
@@ -156,3 +160,14 @@ class SshLogin(SshConnection):
             lambda settings: {"through": self._hop},
         )
         return SshConnection(node, hop, ())
+
+    def _have_answers_sent_at_once(self) -> None:
+        """Start a command, if none was yet: until then OpenSSH's server leaves Nagle's algorithm
+        on, and what it forwards waits up to 40 ms for our kernel's acknowledgement."""
+        if not self._started_any:
+            self._prompt = asyncio.ensure_future(self._run_nothing())
+
+    async def _run_nothing(self) -> None:
+        with contextlib.suppress(HpcError):
+            process = await self.start("exit 0")
+            await process.wait_ended()
