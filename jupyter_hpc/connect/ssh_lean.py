@@ -12,7 +12,8 @@ from typing import Any
 
 import asyncssh
 
-from jupyter_hpc.connect.ssh_express import Express, Pieces
+from jupyter_hpc.connect.ssh_express import Express
+from jupyter_hpc.connect.ssh_seal import Packets
 
 #: The SSH message that means nothing (RFC 4253, section 11.2).
 _MSG_IGNORE = 2
@@ -25,12 +26,11 @@ def lean(connection: asyncssh.SSHClientConnection, *, over_socket: bool) -> Expr
     return Express(connection, _Gathering(connection).write if over_socket else None)
 
 
-def lean_channel(channel: Any, express: Express | None) -> Callable[[memoryview], None]:
-    """Make a channel cheaper that carries many bytes; returns what writes a part of them."""
+def lean_channel(channel: Any, express: Express | None) -> Callable[[Packets], object]:
+    """Make a channel cheaper that carries many bytes; returns what writes packets of them."""
     _unlogged(channel)
-    if express is None or not express.join(channel):
-        return lambda piece: channel.write(bytes(piece))
-    return lambda piece: channel.write_pieces((piece,))
+    joined = express.join(channel) if express is not None else None
+    return joined or (lambda packets: [channel.write(b"".join(packet)) for packet in packets])
 
 
 def _unlogged(handler: Any) -> None:
@@ -57,14 +57,15 @@ def _omit_ignored_packets(connection: asyncssh.SSHClientConnection) -> None:
 
 
 class _Gathering:
-    """Hands the first packet of a turn of the loop to the socket at once, the others together."""
+    """Hands the first packets of a turn of the loop to the socket at once, the others together."""
 
     def __init__(self, connection: Any) -> None:
         self._send = connection._send
         self._gathered: list[bytes | memoryview] | None = None  # None: none in this turn yet
-        connection._send = lambda data: self.write((data,))
+        connection._send = lambda data: self.write([(data,)])
 
-    def write(self, pieces: Pieces) -> None:
+    def write(self, packets: Packets) -> None:
+        pieces = [piece for packet in packets for piece in packet]
         if self._gathered is not None:
             self._gathered.extend(pieces)
             return

@@ -11,6 +11,7 @@ import asyncssh
 from jupyter_hpc.connect.ssh_express import Express
 from jupyter_hpc.connect.ssh_lean import lean_channel
 from jupyter_hpc.connect.ssh_pipe import HIGH_WATER, LOW_WATER, STDERR_LIMIT, Receiving
+from jupyter_hpc.connect.ssh_seal import Packets
 
 #: A 32 kB packet of the inner hop and its header do not fit one packet of the outer
 #: hop; pieces a little smaller do, and upload a fifth faster.
@@ -25,7 +26,7 @@ class ChannelPipe(Receiving):
     def __init__(self, express: Express | None = None) -> None:
         super().__init__()
         self._channel: Any = None
-        self._write_piece: Callable[[memoryview], None] = _nowhere
+        self._write_packets: Callable[[Packets], object] = _nowhere
         self._express = express
 
     def write(self, data: bytes) -> None:
@@ -37,8 +38,8 @@ class ChannelPipe(Receiving):
                 self._channel.write(data)
                 return
             view = memoryview(data)
-            for start in range(0, len(data), PIECE):
-                self._write_piece(view[start : start + PIECE])
+            starts = range(0, len(data), PIECE)
+            self._write_packets([(view[start : start + PIECE],) for start in starts])
 
     def write_eof(self) -> None:
         if not self.ended:
@@ -66,7 +67,7 @@ class ChannelPipe(Receiving):
 
     def connection_made(self, chan: Any) -> None:
         self._channel = chan
-        self._write_piece = lean_channel(chan, self._express)
+        self._write_packets = lean_channel(chan, self._express)
         chan.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
 
     def session_started(self) -> None:
@@ -129,5 +130,5 @@ class ChannelProcess(ChannelPipe, asyncssh.SSHClientSession[bytes]):
         self._code = _SIGNALS.get(signal, -1)
 
 
-def _nowhere(piece: memoryview) -> None:
+def _nowhere(packets: Packets) -> None:
     """Before there is a channel."""

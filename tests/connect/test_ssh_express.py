@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,6 +14,9 @@ from jupyter_hpc.connect.pipes import Attach, Connections, open_pipe
 from jupyter_hpc.connect.prompts import NoPrompter
 from jupyter_hpc.connect.ssh import open_login
 from jupyter_hpc.connect.ssh_express import Express
+from jupyter_hpc.connect.ssh_process import PIECE
+from jupyter_hpc.relay.bridge import READ_SIZE
+from jupyter_hpc.relay.frames import HEADER
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.pipe_helpers import ECHO_RELAY, echoes
@@ -64,6 +68,27 @@ async def test_both_hops_use_it_in_both_directions(laptop: Laptop, made: list[Ex
     assert len(made) == 2
     packets = SIZE // 32768
     assert all(one.works and min(one.sent, one.received) >= packets for one in made)
+
+
+def test_a_read_and_its_header_fill_whole_packets() -> None:
+    assert (READ_SIZE + HEADER.size) % PIECE == 0
+
+
+async def test_a_login_that_only_forwards_is_made_to_answer_at_once(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    """OpenSSH's server switches Nagle's algorithm off when it starts a command."""
+    started = cluster.log("login1", "sshd").count("Starting session")
+    async with two_hops(laptop) as connections:
+        pipe = await open_pipe("ssh", connections, Attach(NODE, ECHO_RELAY))
+        for _ in range(100):
+            if cluster.log("login1", "sshd").count("Starting session") > started:
+                break
+            await asyncio.sleep(0.05)
+        pipe.close()
+        again = await open_pipe("ssh", connections, Attach(NODE, ECHO_RELAY))
+        assert await echoes(again, 1000)
+    assert cluster.log("login1", "sshd").count("Starting session") == started + 1
 
 
 async def test_new_keys_are_agreed_on_in_the_middle(laptop: Laptop, made: list[Express]) -> None:
