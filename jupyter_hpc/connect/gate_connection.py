@@ -116,7 +116,7 @@ class GateConnection(Bridge):
         self._read_eof = True
         return self._phase == "work"
 
-    def received(self, data: bytes) -> None:
+    def received(self, data: bytes | memoryview) -> None:
         if self._phase == "done":
             return
         if self._phase == "stream":
@@ -130,11 +130,11 @@ class GateConnection(Bridge):
         if self._phase == "head":
             self._read_request()
 
-    def _begins_request(self, data: bytes) -> bool:
+    def _begins_request(self, data: bytes | memoryview) -> bool:
         """On a kept connection, what follows an answer is a new request: browsers do not
         send one before. After an upgrade the bytes have no such meaning."""
         upgraded = self._head is not None and self._head.upgrade
-        return self._answered and not upgraded and parse_head(data) is not None
+        return self._answered and not upgraded and parse_head(bytes(data)) is not None
 
     def _read_request(self) -> None:
         """Decide as soon as the head (and for our own pages, the body) is complete."""
@@ -342,7 +342,7 @@ class ForwardConnection(Bridge):
         self._gate.left(self)
         super().connection_lost(exc)
 
-    def received(self, data: bytes) -> None:
+    def received(self, data: bytes | memoryview) -> None:
         if self._pending is None:
             super().received(data)
             return

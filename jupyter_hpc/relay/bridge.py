@@ -9,12 +9,13 @@ import asyncio
 import contextlib
 from typing import cast
 
-from jupyter_hpc.relay.frames import RESET
+from jupyter_hpc.relay.frames import HEADER, RESET
 from jupyter_hpc.relay.mux import Stream
 
-#: One read of a local socket. With twice as much, the copies on the way to SSH do not stay in
-#: the processor's cache; with half as much, there are too many of them.
-READ_SIZE = 1 << 17
+#: One read of a local socket, so that it and its header fill four packets of SSH. With twice as
+#: much, the copies on the way do not stay in the processor's cache; with half as much, there are
+#: too many of them.
+READ_SIZE = 4 * (32768 - 64) - HEADER.size
 
 #: Above this many unsent bytes the local socket is said to be slow, and its data not consumed.
 WRITE_HIGH = 1 << 18
@@ -66,10 +67,10 @@ class Bridge(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.received(bytes(self._buffer[:nbytes]))
+        self.received(self._buffer[:nbytes])
 
-    def received(self, data: bytes) -> None:
-        """Bytes of the local socket."""
+    def received(self, data: bytes | memoryview) -> None:
+        """Bytes of the local socket; they are there until this returns."""
         if self.stream is not None:
             self.stream.send(data)
 

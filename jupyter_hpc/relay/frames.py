@@ -109,7 +109,7 @@ def encode_frame(kind: int, stream: int = 0, value: int = 0) -> bytes:
     return HEADER.pack(kind, stream, value)
 
 
-def encode_payload(kind: int, stream: int, payload: bytes) -> bytes:
+def encode_payload(kind: int, stream: int, payload: bytes | memoryview) -> bytes:
     """An OPEN or DATA frame."""
     return HEADER.pack(kind, stream, len(payload)) + payload
 

@@ -100,15 +100,20 @@ class Stream:
         self.paused = False
         self._mux = mux
         self._uncredited = 0
-        self._held: deque[bytes] = deque()
+        self._held: deque[bytes | memoryview] = deque()
         self._eof_wanted = False
 
-    def send(self, data: bytes) -> None:
-        """Send bytes to the other end; what cannot go yet is held here, in its order."""
+    def send(self, data: bytes | memoryview) -> None:
+        """Send bytes to the other end; what cannot go yet is held here, in its order.
+
+        A memoryview need not be valid any longer than this call.
+        """
         if not (self.finished or self.sent_eof or self._eof_wanted):
             size = self._mux.piece_size
             self._held.extend(data[start : start + size] for start in range(0, len(data), size))
             self.flush()
+            if self._held and isinstance(data, memoryview):
+                self._held = deque(bytes(piece) for piece in self._held)
 
     def send_eof(self) -> None:
         """Nothing more will be sent from here; the other direction stays open."""

@@ -26,8 +26,10 @@ def test_what_the_window_does_not_allow_is_held_and_comes_in_order() -> None:
     end = world.open()
     assert end.stream is not None
     data = random.Random(1).randbytes(20_000)
+    buffer = bytearray(50)  # one for all reads, as in a Bridge
     for start in range(0, len(data), 50):
-        end.stream.send(data[start : start + 50])
+        buffer[:] = data[start : start + 50]
+        end.stream.send(memoryview(buffer))
     end.stream.send_eof()
     assert end.paused
     world.move()
