@@ -62,7 +62,7 @@ def _total(row: Mapping[str, Any]) -> float | None:
 
 
 def record_so_far(detail: JobDetail, usage: Usage | None) -> FinishedJob:
-    """A running job in the form of a finished one, so that both are judged alike."""
+    """A job of the controller in the form of a finished one, so that both are judged alike."""
     return FinishedJob(
         id=detail.id,
         job_id=detail.fields.get("JobId") or detail.id,

@@ -25,11 +25,28 @@ class Slurm(FakeSlurm):
         (found,) = read_details(
             f"JobId={job_id} JobName=train\n   UserId=alice(1001) GroupId=alice(1001)\n"
             f"   JobState={self.state} Reason=None Dependency=(null)\n"
+            "   RunTime=00:01:00 TimeLimit=00:10:00 StartTime=1767261600\n"
         )
         return found
 
     async def usage(self, job_id: str) -> None:
         return None
+
+
+async def no_run(job_id: str) -> str:
+    raise JobNotFound("", "")
+
+
+async def test_an_ended_job_that_the_database_does_not_have_yet() -> None:
+    slurm = Slurm()
+    slurm.state = "FAILED"
+    client: Any = slurm
+    details = JobDetails(client, slurm.service(), ALICE, Offload(), find_run=no_run)
+    view: dict[str, Any] = await details.view("5")
+    assert view["finished"] and slurm.count("finished") == 1
+    assert view["efficiency"].time.used == "00:01:00"
+    assert view["efficiency"].time.requested == "00:10:00"
+    await details.stop()
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -39,10 +56,6 @@ async def test_the_view_follows_the_list(monkeypatch: pytest.MonkeyPatch, left: 
     slurm.now = 4e9  # the list is newer than what was asked before
     slurm.queue = [job("5")]
     jobs = slurm.service()
-
-    async def no_run(job_id: str) -> str:
-        raise JobNotFound("", "")
-
     client: Any = slurm
     details = JobDetails(client, jobs, ALICE, Offload(), find_run=no_run)
     await jobs.read()

@@ -202,9 +202,11 @@ class JobDetails:
         return estimate.start if estimate else None
 
     async def _so_far(self, detail: JobDetail | None) -> FinishedJob | None:
-        """What a running job has used until now."""
-        if detail is None or detail.phase is not Phase.RUNNING:
+        """What a running job has used until now, or one that has no record of its end yet."""
+        if detail is None or detail.phase not in (Phase.RUNNING, Phase.ENDED):
             return None
+        if detail.phase is Phase.ENDED:
+            return record_so_far(detail, None) if detail.started else None
         number = detail.fields.get("JobId", detail.id)
         settled = (detail.run_time or 0) >= SETTLED_SECONDS
         return record_so_far(detail, await self._usage.of(number) if settled else None)
