@@ -25,6 +25,8 @@ _SCRIPT = Path(__file__).with_name("build_env.sh")
 
 #: What notebooks of the tests import, besides what jupyter-hpc itself needs.
 _FOR_NOTEBOOKS = ("matplotlib>=3.8",)
+#: Makes jsonschema, and with it each Jupyter server, start two seconds of work earlier.
+_FOR_SPEED = ("rfc3987>=1.3.8",)
 
 
 def requirements() -> list[str]:
@@ -32,7 +34,8 @@ def requirements() -> list[str]:
     # The parser of Python 3.11's library is the tomli package on 3.10.
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     project = toml.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [*project["dependencies"], *project["optional-dependencies"]["lab"], *_FOR_NOTEBOOKS]
+    lab = project["optional-dependencies"]["lab"]
+    return [*project["dependencies"], *lab, *_FOR_NOTEBOOKS, *_FOR_SPEED]
 
 
 def python_environment() -> Path:
