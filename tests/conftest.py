@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import json
 import os
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -31,8 +32,12 @@ _REAL_PARTS = {"cluster", "cluster_with", "page"}
 def pytest_configure(config: pytest.Config) -> None:
     """Make every runner of this run, and of its child processes, record its commands.
 
-    Workers of a parallel run inherit the variable and write to the same record.
+    Workers of a parallel run inherit the variable and write to the same record. And let
+    Ctrl-C be heard by the programs that tests start, also in a run that was put into the
+    background of a shell, which makes it deaf.
     """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         return
     descriptor, name = tempfile.mkstemp(prefix="jupyter-hpc-commands-")

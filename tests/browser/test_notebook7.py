@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,10 +36,16 @@ def open_panel(page: Page) -> Locator:
     panel = page.locator("#jupyter-hpc-panel")
     panel.wait_for(state="attached")
     page.locator(".jp-DirListing-item, .jp-Notebook .jp-Cell").first.wait_for()
-    page.get_by_role("menuitem", name="View", exact=True).click()
-    page.get_by_role("menuitem", name="Activate Command Palette").click()
-    page.locator("#modal-command-palette input").fill("Show the HPC Panel")
-    page.keyboard.press("Enter")
+    from playwright.sync_api import TimeoutError as TooLate
+
+    search = page.locator("#modal-command-palette input")
+    for _ in range(5):  # the palette closes when the notebook, just loaded, takes the focus
+        page.get_by_role("menuitem", name="View", exact=True).click()
+        page.get_by_role("menuitem", name="Activate Command Palette").click()
+        with suppress(TooLate):
+            search.fill("Show the HPC Panel", timeout=3000)
+            search.press("Enter", timeout=3000)
+            break
     panel.wait_for()
     return panel
 
