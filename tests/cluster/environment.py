@@ -3,6 +3,9 @@
 It lies at one fixed path in the hosts, so that its scripts can name their
 interpreter, and is built on the system's Python, because users of the cluster
 cannot read an interpreter below /root.
+
+`python -m tests.cluster.environment` builds it with nothing installed but Python, beside
+the installation of everything else.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import time
 from pathlib import Path
 
 from tests.cluster.layout import ENV_PATH, SOURCE_PATH
+from tests.cluster.packages import obstacle
 from tests.cluster.room import CHECKOUT, StartFailed
 
 _CACHE = CHECKOUT / ".cache"
@@ -31,8 +35,10 @@ _FOR_SPEED = ("rfc3987>=1.3.8",)
 
 def requirements() -> list[str]:
     """What `pip install jupyter-hpc[lab]` brings, and what notebooks import."""
-    # The parser of Python 3.11's library is the tomli package on 3.10.
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    # The parser of Python 3.11's library is a package on 3.10, which pip carries.
+    toml = importlib.import_module(
+        "tomllib" if sys.version_info >= (3, 11) else "pip._vendor.tomli"
+    )
     project = toml.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lab = project["optional-dependencies"]["lab"]
     return [*project["dependencies"], *lab, *_FOR_NOTEBOOKS, *_FOR_SPEED]
@@ -77,3 +83,7 @@ def _forget_unused(days: float = 2) -> None:
     for old in _CACHE.glob("cluster-env-*"):
         if old.is_dir() and old.stat().st_mtime < time.time() - days * 86400:
             shutil.rmtree(old, ignore_errors=True)
+
+
+if __name__ == "__main__" and obstacle() is None:
+    python_environment()

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -80,6 +81,35 @@ def environment() -> Callable[[str, tuple[str, ...]], Path]:
         return python
 
     return provide
+
+
+@pytest.fixture(scope="session")
+def own_environment() -> Path:
+    """The python of a copy of the environment that runs the tests, without jupyter-hpc.
+
+    It has the newest JupyterLab; to install that once more would take a minute.
+    """
+    old, folder = Path(sys.prefix), CACHE / "venv-own"
+    python = folder / "bin" / "python"
+    with locked(CACHE / "venv-own.lock"):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(old, folder, symlinks=True, copy_function=_link)
+        for script in (folder / "bin").iterdir():
+            if script.is_file() and not script.is_symlink():
+                text, mode = script.read_bytes(), script.stat().st_mode
+                script.unlink()  # it is the same file as the old one
+                script.write_bytes(text.replace(bytes(old / "bin"), bytes(folder / "bin"), 1))
+                script.chmod(mode)
+        call([str(python), "-m", "pip", "uninstall", "--quiet", "--yes", "jupyter-hpc"])
+    return python
+
+
+def _link(source: str, target: str) -> None:
+    """A second name for a file, or a copy where the file system has no such thing."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def runtime_dependencies() -> list[str]:

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(900)
 
-JUPYTERLABS = {
-    "oldest": ("jupyterlab==4.2.*",),
-    "newest": ("jupyterlab>=4.6,<5", "notebook>=7,<8"),
-}
+#: The oldest has an environment with nothing but what is declared; the newest is the one of
+#: the test run.
+OLDEST = ("jupyterlab==4.2.*",)
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,15 @@ class Installed:
         return call([str(self.python), "-m", *arguments], env=self.env)
 
 
-@pytest.fixture(scope="module", params=JUPYTERLABS)
+@pytest.fixture(scope="module", params=["oldest", "newest"])
 def installed(
     request: pytest.FixtureRequest,
     environment: Callable[[str, tuple[str, ...]], Path],
+    own_environment: Path,
     dists: dict[str, Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Installed]:
-    python = environment(request.param, JUPYTERLABS[request.param])
+    python = own_environment if request.param == "newest" else environment("oldest", OLDEST)
     env = without_node(tmp_path_factory.mktemp("no-node"))
     env["JUPYTER_CONFIG_DIR"] = str(tmp_path_factory.mktemp("config"))
     here = Installed(python, env)
