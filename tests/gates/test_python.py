@@ -49,6 +49,7 @@ def test_mypy_of_the_laptop_side(platform: str) -> None:
             "--no-error-summary",
             "--follow-imports=silent",
             f"--platform={platform}",
+            f"--cache-dir=.mypy_cache/{platform}",  # one for all would be made anew each time
             *files,
         )
     )
