@@ -25,6 +25,8 @@ from jupyter_hpc.text import printable
 _SESSION_RETRY = 0.2
 #: How long a server may take to notice that a session of ours has ended.
 _SESSION_CLEANUP = 3.0
+#: How long the command that does nothing may take, where a site runs another in its place.
+_NOTHING_TAKES = 10.0
 
 
 class SshConnection:
@@ -165,9 +167,16 @@ class SshLogin(SshConnection):
         """Start a command, if none was yet: until then OpenSSH's server leaves Nagle's algorithm
         on, and what it forwards waits up to 40 ms for our kernel's acknowledgement."""
         if not self._started_any:
+            self._started_any = True
             self._prompt = asyncio.ensure_future(self._run_nothing())
 
     async def _run_nothing(self) -> None:
-        with contextlib.suppress(HpcError):
+        """Whatever it says, and however it ends, does not matter; only that it does."""
+        with contextlib.suppress(HpcError, OSError, TimeoutError, asyncio.TimeoutError):
             process = await self.start("exit 0")
-            await process.wait_ended()
+            try:
+                process.set_receiver(lambda data: None, lambda outcome: None)
+                process.write_eof()
+                await asyncio.wait_for(process.wait_ended(), _NOTHING_TAKES)
+            finally:
+                process.close()

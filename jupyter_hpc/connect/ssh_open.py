@@ -28,6 +28,8 @@ class Opener:
     def data_received(self, data: bytes, datatype: int | None = None) -> None:
         """Take bytes of the connection."""
         connection = self._connection
+        if connection._transport is None:
+            return  # there was a fault: nothing that follows it counts
         data = self._rest + self._take_back() + data
         self._rest = b""
         if not self._ready():
@@ -40,8 +42,12 @@ class Opener:
             end = at + 4 + length + _TAG
             if end > size and length <= connection._max_recv_pktlen:
                 break
-            if not self._open(view, at, end):
+            if length > connection._max_recv_pktlen or not self._open(view, at, end):
                 self._receive(data[at:end])
+                if connection._transport is None:
+                    # asyncssh counts a packet that it refused: one that was taken out before it
+                    # must not make those after it right.
+                    return
                 if connection._inpbuf or not self._ready():
                     self._receive(data[end:])
                     return
@@ -82,7 +88,7 @@ class Opener:
             plain = key.decrypt(self._keyed.cipher._iv, data[at + 4 : end], data[at : at + 4])
         except InvalidTag:
             return False
-        if len(plain) < DATA_AT or plain[1] not in (DATA, _WINDOW_ADJUST):
+        if len(plain) < DATA_AT or not plain[0] or plain[1] not in (DATA, _WINDOW_ADJUST):
             return False
         channel = connection._channels.get(int.from_bytes(plain[2:6], "big"))
         number = int.from_bytes(plain[6:10], "big")

@@ -60,6 +60,7 @@ class Sealer:
         key = self._keyed.of(connection._send_encryption)
         if (
             key is None
+            or connection._transport is None
             or connection._compressor
             or not (connection._auth_complete and connection._kex_complete)
             or connection._rekey_bytes_sent >= connection._rekey_bytes

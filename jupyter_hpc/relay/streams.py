@@ -111,9 +111,11 @@ class Stream:
         if not (self.finished or self.sent_eof or self._eof_wanted):
             size = self._mux.piece_size
             self._held.extend(data[start : start + size] for start in range(0, len(data), size))
-            self.flush()
-            if self._held and isinstance(data, memoryview):
-                self._held = deque(bytes(piece) for piece in self._held)
+            try:
+                self.flush()
+            finally:
+                if self._held and isinstance(data, memoryview):
+                    self._held = deque(bytes(piece) for piece in self._held)
 
     def send_eof(self) -> None:
         """Nothing more will be sent from here; the other direction stays open."""

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from jupyter_hpc.clusters import Login
+from jupyter_hpc.connect import ssh_connection
 from jupyter_hpc.connect.prompts import NoPrompter
 from jupyter_hpc.connect.ssh import LoginConnection, open_login
 from jupyter_hpc.errors import (
@@ -126,6 +127,21 @@ async def test_more_commands_at_once_than_sshd_allows(cluster: Cluster, laptop: 
         done = await asyncio.gather(*runs)
         connection.close()
     assert [each.stdout for each in done] == [f"{i}\n" for i in range(12)]
+
+
+async def test_a_site_that_runs_something_else_instead_of_nothing(
+    cluster: Cluster, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_connection, "_NOTHING_TAKES", 0.3)
+    async with second_sshd(cluster, "ForceCommand=yes") as port:  # it writes without end
+        login = Login(host=("login1",), port=port, ssh_config=str(laptop.ssh_config))
+        connection = await open_login(login, NoPrompter())
+        assert isinstance(connection, ssh_connection.SshLogin)
+        node = await connection.open_node("cpu01", NoPrompter())
+        assert connection._prompt is not None
+        await asyncio.wait_for(connection._prompt, 5)
+        assert (await node.runner.run(["hostname"])).stdout == "cpu01\n"
+        connection.close()
 
 
 async def test_a_child_that_is_left_behind_does_not_hold_the_answer(
