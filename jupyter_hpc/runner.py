@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from jupyter_hpc.errors import CommandMissing, CommandTimeout
+from jupyter_hpc.waiting import within
 
 #: When set, every command of every runner is appended to this file as one JSON
 #: line {"argv": [...], "on": "..."}; the tests compare it with the conformance table.
@@ -106,7 +107,7 @@ class LocalRunner:
         except (FileNotFoundError, PermissionError) as error:
             raise missing(argv[0], self.where) from error
         try:
-            stdout, stderr = await asyncio.wait_for(process.communicate(stdin), timeout)
+            stdout, stderr = await within(process.communicate(stdin), timeout)
         except (TimeoutError, asyncio.TimeoutError) as error:
             raise overdue(argv, self.where, timeout) from error
         finally:
@@ -192,4 +193,4 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         else:
             os.killpg(process.pid, 9)
     with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
-        await asyncio.wait_for(process.wait(), 5)
+        await within(process.wait(), 5)

@@ -10,6 +10,7 @@ from typing import Any
 from jupyter_hpc.connect.exchange import Exchange
 from jupyter_hpc.connect.link import Link
 from jupyter_hpc.errors import ConnectError, LaunchFailed
+from jupyter_hpc.waiting import within
 
 
 async def request(
@@ -29,7 +30,7 @@ async def request(
     ]
     stream.send(("\r\n".join(lines) + "\r\n\r\n").encode())
     try:
-        raw = await asyncio.wait_for(response.answer, timeout)
+        raw = await within(response.answer, timeout)
     except (TimeoutError, asyncio.TimeoutError):
         return 0, None
     finally:

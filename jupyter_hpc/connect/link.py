@@ -36,6 +36,7 @@ from jupyter_hpc.connect.link_events import (
 from jupyter_hpc.errors import ConnectError, PipeRefused, SessionTaken
 from jupyter_hpc.relay import frames
 from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
+from jupyter_hpc.waiting import within
 
 PING_EVERY = 0.5
 #: Nothing heard for so many pings: the pipe is suspect. Counted in ticks of ours and not in
@@ -120,7 +121,7 @@ class Link:
     async def wait_up(self, timeout: float | None = None) -> bool:
         """Wait until the link is up; False if it is not after `timeout` seconds."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._up.wait(), timeout)
+            await within(self._up.wait(), timeout)
         return self.state == "up"
 
     async def wait_trouble(self) -> None:
@@ -161,7 +162,7 @@ class Link:
         asked.stream = stream
         stream.send(b'{"ask": "facts"}\n')
         try:
-            answer = await asyncio.wait_for(asked.answer, FACTS_TIMEOUT)
+            answer = await within(asked.answer, FACTS_TIMEOUT)
             facts: dict[str, Any] = json.loads(answer.partition(b"\n")[0])
             return facts
         except (asyncio.TimeoutError, ValueError, OSError) as error:
@@ -223,7 +224,7 @@ class Link:
         )
         pipe.write(frames.encode_hello(hello))
         try:
-            return await asyncio.wait_for(self._reply, REPLY_TIMEOUT)
+            return await within(self._reply, REPLY_TIMEOUT)
         except (asyncio.TimeoutError, TimeoutError) as error:
             raise ConnectError(
                 f"The relay on the node gave no answer within {REPLY_TIMEOUT:g} s.",

@@ -32,6 +32,7 @@ from jupyter_hpc.connect.way import Way
 from jupyter_hpc.errors import HpcError, PortTaken, ProfileError
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.slurm.reasons import explain_reason
+from jupyter_hpc.waiting import within
 
 #: Ports that a cluster gets when nobody chose one: away from 8888 and from the range
 #: that systems hand out to outgoing connections.
@@ -186,7 +187,7 @@ class Manager:
         if not self._keep_page:
             return False
         try:
-            await asyncio.wait_for(self._again.wait(), self._keep_page)
+            await within(self._again.wait(), self._keep_page)
         except (TimeoutError, asyncio.TimeoutError):
             return False
         return not self._leaving

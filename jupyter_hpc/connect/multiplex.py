@@ -24,6 +24,7 @@ from jupyter_hpc.connect.ssh_types import Connection, LoginConnection, RemotePro
 from jupyter_hpc.errors import CommandError, ConnectError, PipeRefused, Unreachable
 from jupyter_hpc.runner import LocalRunner, start_process
 from jupyter_hpc.text import printable
+from jupyter_hpc.waiting import within
 
 #: A master whose own connection is dead still answers a check; this long it may take
 #: to run `true`.
@@ -83,7 +84,7 @@ class MasterLogin:
         process = await self._spawn(self.forward_command(host, port))
         # A refusal ends the command at once; a connection stays silent until it is used.
         with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-            await asyncio.wait_for(process.wait_ended(), min(timeout, 1.0))
+            await within(process.wait_ended(), min(timeout, 1.0))
         if process.ended:
             said = printable(process.stderr.decode("utf-8", "replace"), 200).strip()
             raise PipeRefused(
@@ -111,7 +112,7 @@ class MasterLogin:
     async def wait_closed(self) -> None:
         while not self.closed:
             with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                await asyncio.wait_for(self._closed.wait(), _WATCH)
+                await within(self._closed.wait(), _WATCH)
             if not self.closed and not await _answers(self._target, self._control_path):
                 self.close()
 

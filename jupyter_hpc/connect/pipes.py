@@ -23,6 +23,7 @@ from jupyter_hpc.connect.ssh_types import Connection, LoginConnection, RemotePro
 from jupyter_hpc.errors import HpcError, PipeRefused, RelayGone, Unreachable
 from jupyter_hpc.relay.frames import RELAY_READY
 from jupyter_hpc.text import printable
+from jupyter_hpc.waiting import within
 
 #: Rungs that are tried without being asked for, best first.
 AUTOMATIC = ("ssh", "login-ssh", "srun")
@@ -172,14 +173,14 @@ async def _attached(
     ready: bytes | None = None
     late = False
     try:
-        ready = await asyncio.wait_for(process.skip_past(RELAY_READY), timeout)
+        ready = await within(process.skip_past(RELAY_READY), timeout)
     except (TimeoutError, asyncio.TimeoutError):
         late = True
     finally:
         if ready is None:
             # The exit code comes a moment after the end of the output.
             with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                await asyncio.wait_for(process.wait_ended(), 0.0 if late else 2.0)
+                await within(process.wait_ended(), 0.0 if late else 2.0)
             process.close()
     if ready is None:
         raise _no_attach(rung, host, process, node, timeout if late else None)

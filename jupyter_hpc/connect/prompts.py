@@ -14,6 +14,7 @@ from typing import Protocol
 from jupyter_hpc.connect.hostkeys import YES, HostKeyQuestion
 from jupyter_hpc.errors import PromptNeeded
 from jupyter_hpc.text import printable, printable_lines
+from jupyter_hpc.waiting import within
 
 #: Seconds that a question may stay open; servers give up long before.
 ANSWER_TIMEOUT = 600.0
@@ -158,7 +159,7 @@ class TerminalPrompter:
         thread = threading.Thread(target=read, name="prompt", daemon=True)
         thread.start()
         try:
-            return await asyncio.wait_for(answer, ANSWER_TIMEOUT)
+            return await within(answer, ANSWER_TIMEOUT)
         except (TimeoutError, asyncio.TimeoutError):
             raise _unanswered(EOFError("no answer was typed")) from None
         finally:

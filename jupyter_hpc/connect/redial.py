@@ -20,7 +20,6 @@ authentication or host key is never repeated unasked.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -37,6 +36,7 @@ from jupyter_hpc.errors import (
     SessionTaken,
     Unreachable,
 )
+from jupyter_hpc.waiting import finish
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,7 @@ class Redial:
                     raise session_taken()
                 await self._recover()
         finally:
-            watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watcher
+            await finish(watcher)
 
     async def _watch_sleep(self) -> None:
         watch = SleepWatch(self._timing.sleep_jump)
@@ -178,10 +176,7 @@ class Redial:
         finally:
             self.needs_person = None
             self._allowed.clear()
-            for task in (dialling, up):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await task
+            await finish(dialling, up)
 
     async def _dial_until_attached(self) -> None:
         failures = 0

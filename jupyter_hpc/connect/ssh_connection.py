@@ -20,6 +20,7 @@ from jupyter_hpc.connect.ssh_settings import Target
 from jupyter_hpc.connect.ssh_types import Connection, RemoteProcess
 from jupyter_hpc.errors import ConnectError, HpcError, PipeRefused, Unreachable
 from jupyter_hpc.text import printable
+from jupyter_hpc.waiting import within
 
 #: How often a refused session is asked for again while other commands hold sessions.
 _SESSION_RETRY = 0.2
@@ -61,7 +62,7 @@ class SshConnection:
         end = asyncio.get_running_loop().time() + timeout
         while True:
             try:
-                return await asyncio.wait_for(self._session(line), timeout)
+                return await within(self._session(line), timeout)
             except asyncssh.ChannelOpenError as error:
                 # The server's MaxSessions may be smaller than ours: wait for our own turn.
                 late = asyncio.get_running_loop().time() > end
@@ -137,7 +138,7 @@ class SshLogin(SshConnection):
             lambda: ChannelTcp(self._hop.express), host, port, window=WINDOW, max_pktsize=PACKET
         )
         try:
-            _, pipe = await asyncio.wait_for(opening, timeout)
+            _, pipe = await within(opening, timeout)
         except (asyncssh.Error, OSError, TimeoutError, asyncio.TimeoutError) as error:
             raise PipeRefused(
                 f"{self.host} opens no TCP connection to {host} port {port}: "
@@ -177,6 +178,6 @@ class SshLogin(SshConnection):
             try:
                 process.set_receiver(lambda data: None, lambda outcome: None)
                 process.write_eof()
-                await asyncio.wait_for(process.wait_ended(), _NOTHING_TAKES)
+                await within(process.wait_ended(), _NOTHING_TAKES)
             finally:
                 process.close()

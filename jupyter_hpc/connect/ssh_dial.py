@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from jupyter_hpc.errors import Unreachable
+from jupyter_hpc.waiting import within
 
 #: A lost SYN is repeated by the system only after 1, 3 and 7 s; a fresh connect() each
 #: second finds a network that has come back sooner.
@@ -50,7 +51,7 @@ async def dial(
     known = remembered if remembered is not None else {}
     dialling = _Dialling(host, port, family, fresh, known.get((host, port)))
     try:
-        address, sock = await asyncio.wait_for(dialling.run(), timeout)
+        address, sock = await within(dialling.run(), timeout)
     except (TimeoutError, asyncio.TimeoutError):
         raise Unreachable(dialling.silence(timeout)) from None
     known[host, port] = address

@@ -13,6 +13,7 @@ from jupyter_hpc.connect.ssh_types import RemoteProcess
 from jupyter_hpc.errors import CommandFailed, ConnectError, Unreachable
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, missing, overdue, record_command
 from jupyter_hpc.text import printable
+from jupyter_hpc.waiting import within
 
 #: sshd allows ten sessions on a connection unless told otherwise; pipes need some.
 _AT_ONCE = 6
@@ -54,7 +55,7 @@ class SshRunner:
         output = bytearray()
         started: list[RemoteProcess] = []
         try:
-            await asyncio.wait_for(self._converse(line, output, stdin, started, timeout), timeout)
+            await within(self._converse(line, output, stdin, started, timeout), timeout)
         except (TimeoutError, asyncio.TimeoutError):
             raise overdue(argv, where, timeout) from None
         finally:
@@ -90,9 +91,9 @@ class SshRunner:
         process.write_eof()
         while not exited.is_set() and process.returncode is None:
             with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                await asyncio.wait_for(exited.wait(), 0.5)
+                await within(exited.wait(), 0.5)
         with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-            await asyncio.wait_for(exited.wait(), _AFTER_EXIT)
+            await within(exited.wait(), _AFTER_EXIT)
 
     async def _end(self, process: RemoteProcess, output: bytes) -> None:
         """End the remote command: by its channel, and by its process id for old servers."""
@@ -103,7 +104,7 @@ class SshRunner:
             return
         line = command_line(f"(kill {pid}; sleep 1; kill -9 {pid}) >/dev/null 2>&1 </dev/null &")
         with contextlib.suppress(ConnectError, TimeoutError, asyncio.TimeoutError):
-            await asyncio.wait_for(self._kill(line), _KILL_TIMEOUT)
+            await within(self._kill(line), _KILL_TIMEOUT)
 
     async def _kill(self, line: str) -> None:
         killer = await self._connection.start(line, timeout=_KILL_TIMEOUT)

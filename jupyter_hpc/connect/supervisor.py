@@ -11,7 +11,6 @@ cannot ends in a sentence.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,6 +52,7 @@ from jupyter_hpc.errors import (
 from jupyter_hpc.runner import Completed
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
+from jupyter_hpc.waiting import finish
 
 #: A Jupyter that keeps dying is not started for ever: so often within so many seconds.
 _MOST_RESTARTS = 3
@@ -133,11 +133,10 @@ class Supervisor:
             await asyncio.wait((work, word), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return await work
-            await _finish(work)
+            await finish(work)
             return await self._obey(word.result())
         finally:
-            await _finish(work)
-            await _finish(word)
+            await finish(work, word)
             self._way.close()
 
     async def _obey(self, word: str) -> Ended:
@@ -208,7 +207,7 @@ class Supervisor:
         finally:
             self._redial = None
             if keep is not None:
-                await _finish(keep)
+                await finish(keep)
             self._on_link(None)
             await link.close()
             self.link = None
@@ -226,7 +225,7 @@ class Supervisor:
                 raise
             raise await why_jupyter_ended(self._way, server.address) from None
         finally:
-            await _finish(answers)
+            await finish(answers)
 
     async def _check_extension(self, server: OpenServer) -> None:
         if not server.found and not await extension_installed(self._way.on_node, server.address):
@@ -267,7 +266,7 @@ class Supervisor:
         except SessionEnded:
             raise JobOver from None
         finally:
-            await asyncio.gather(*(_finish(task) for task in tasks))
+            await finish(*tasks)
 
     def _idle_seconds(self) -> int | None:
         asked = self._options.idle_release
@@ -305,10 +304,3 @@ class Supervisor:
         except HpcError as error:
             text = f"Job {self.job_id} is over; why could not be asked: {error.message}"
             return Ended("UNKNOWN", "failed", text)
-
-
-async def _finish(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait for its end, whatever that is."""
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError, Exception):
-        await task

@@ -37,6 +37,7 @@ from jupyter_hpc.demo.layout import write_private
 from jupyter_hpc.demo.processes import STEP_VARIABLE, environment_of
 from jupyter_hpc.demo.slurm.inventory import Node
 from jupyter_hpc.demo.slurm.jobs import Job
+from jupyter_hpc.waiting import finish
 
 log = logging.getLogger(__name__)
 
@@ -175,9 +176,7 @@ class SimulatedGpus:
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await finish(self._task)
 
     async def _keep_up(self) -> None:
         while True:

@@ -14,6 +14,7 @@ from jupyter_hpc.demo.gpus import VARIABLE
 from jupyter_hpc.demo.slurm.call import Call
 from jupyter_hpc.demo.slurm.controller import Controller
 from jupyter_hpc.demo.slurm.options import BadCommand
+from jupyter_hpc.waiting import within
 
 NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "
@@ -71,7 +72,7 @@ async def nvidia_smi(call: Call, controller: Controller) -> int:
         if not pause:
             return 0
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(call.gone.wait(), pause)
+            await within(call.gone.wait(), pause)
         if call.gone.is_set():
             return 0
         text = _answer(_read(path, options), options, heading=False)

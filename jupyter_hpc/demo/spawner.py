@@ -19,6 +19,7 @@ import psutil
 from jupyter_hpc.demo import processes
 from jupyter_hpc.demo.warden import HEADER
 from jupyter_hpc.errors import CommandFailed
+from jupyter_hpc.waiting import finish, within
 
 
 class SpawnFailed(Exception):
@@ -97,7 +98,7 @@ class Spawner:
             )
         self._writer = ours
         self._reader = asyncio.create_task(self._read(ours))
-        await asyncio.wait_for(asyncio.shield(self._ready), 10)
+        await within(asyncio.shield(self._ready), 10)
 
     async def stop(self) -> None:
         """Close the control socket and wait until the warden has ended everything."""
@@ -105,9 +106,7 @@ class Spawner:
             with contextlib.suppress(OSError):
                 self._writer.shutdown(socket.SHUT_RDWR)
         if self._reader is not None:
-            self._reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._reader
+            await finish(self._reader)
         if self._writer is not None:
             self._writer.close()
             self._writer = None

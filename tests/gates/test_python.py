@@ -11,7 +11,7 @@ from tests.tools import ROOT, run
 
 #: What runs on a laptop, whatever its system; of the relay, what is not only for the node.
 LAPTOP_SIDE = [
-    *("cli", "clusters", "connect", "slurm", "errors.py", "runner.py", "text.py"),
+    *("cli", "clusters", "connect", "slurm", "errors.py", "runner.py", "text.py", "waiting.py"),
     *(
         f"relay/{file.name}"
         for file in sorted((ROOT / "jupyter_hpc/relay").glob("*.py"))

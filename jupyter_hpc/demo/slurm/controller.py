@@ -30,6 +30,7 @@ from jupyter_hpc.demo.slurm.jobtable import JobTable
 from jupyter_hpc.demo.slurm.scheduling import expected, look_at_queue, priority
 from jupyter_hpc.demo.slurm.steps import Launcher, send_to_step
 from jupyter_hpc.demo.spawner import SpawnFailed
+from jupyter_hpc.waiting import within
 
 log = logging.getLogger(__name__)
 
@@ -234,7 +235,7 @@ class Controller:
             delay = moment - time.time()
             if delay > 0:
                 with contextlib.suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(job.changed.wait(), delay)
+                    await within(job.changed.wait(), delay)
             elif wanted and not job.signalled and moment < end:
                 job.signalled = True
                 self.signal_job(job, wanted.number, batch_only=wanted.batch_only)

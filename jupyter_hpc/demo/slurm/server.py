@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
@@ -15,6 +14,7 @@ from jupyter_hpc.demo.client import LENGTH
 from jupyter_hpc.demo.slurm.call import Call
 from jupyter_hpc.demo.slurm.controller import Controller
 from jupyter_hpc.demo.slurm.options import BadCommand
+from jupyter_hpc.waiting import finish
 
 log = logging.getLogger(__name__)
 
@@ -100,9 +100,7 @@ class ControlServer:
         try:
             await call.finish(await self._answer(call))
         finally:
-            listening.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await listening
+            await finish(listening)
             writer.close()
 
     async def _answer(self, call: Call) -> int:

@@ -16,6 +16,7 @@ from jupyter_hpc.demo.slurm.jobs import Step
 from jupyter_hpc.demo.slurm.patterns import expand
 from jupyter_hpc.demo.slurm.steps import TaskFiles
 from jupyter_hpc.demo.ssh_session import make_pipe
+from jupyter_hpc.waiting import finish
 
 BLOCK = 1 << 18
 
@@ -133,9 +134,7 @@ class StepFiles:
     async def finish(self) -> None:
         """After the tasks have ended: deliver the rest of their output, stop the input."""
         if self._input_task is not None:
-            self._input_task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._input_task
+            await finish(self._input_task)
         while self._inputs:
             os.close(self._inputs.pop())
         await asyncio.gather(*self._outputs)

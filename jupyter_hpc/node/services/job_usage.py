@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.node.services.cache import Cached
 from jupyter_hpc.slurm.models import Usage
+from jupyter_hpc.waiting import within
 
 LIFETIME = 60.0
 
@@ -33,7 +34,7 @@ class RunningUsage:
                 self._known.popitem(last=False)
         self._known.move_to_end(job_id)
         try:
-            return (await asyncio.wait_for(self._known[job_id].get(), PATIENCE)).value
+            return (await within(self._known[job_id].get(), PATIENCE)).value
         except (HpcError, TimeoutError, asyncio.TimeoutError):
             return None
 

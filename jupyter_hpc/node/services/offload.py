@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jupyter_hpc.errors import CommandTimeout
+from jupyter_hpc.waiting import within
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class Offload:
         self._running += 1
         threading.Thread(target=work, name="hpc-files", daemon=True).start()
         try:
-            return await asyncio.wait_for(future, timeout)
+            return await within(future, timeout)
         except (TimeoutError, asyncio.TimeoutError) as error:
             raise silent_files(about, timeout) from error
 
