@@ -58,6 +58,9 @@ def page(context: BrowserContext) -> Iterator[Page]:
     """A fresh tab."""
     page = context.new_page()
     page.set_default_timeout(45_000)
+    # On a busy machine JupyterLab gives its own theme up after a moment, and says so in a dialog.
+    theme = page.get_by_role("dialog").filter(has_text="Error Loading Theme")
+    page.add_locator_handler(theme, lambda: theme.get_by_role("button").last.click())
     yield page
     page.close()
 
