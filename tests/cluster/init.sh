@@ -52,6 +52,10 @@ mount --move /mnt /dev
 mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts /dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 
+# A cluster's hosts have no node.js; where there is one, each JupyterLab asks it for settings,
+# which takes half a second.
+if [ -e /usr/bin/node ]; then mount --bind /dev/null /usr/bin/node; fi
+
 # What this host sees as the root of a cgroup controller is a folder of its own.
 for controller in $CGROUPS; do
   place=/sys/fs/cgroup/$controller/$CGROUP_FOLDER/$HOST
