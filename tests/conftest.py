@@ -25,8 +25,8 @@ pytest_plugins = _existing("tests.cluster.fixtures", "tests.browser.fixtures")
 
 _record = pytest.StashKey[Path]()
 
-#: Fixtures behind which there is a cluster or a browser.
-_REAL_PARTS = {"cluster", "cluster_with", "page"}
+#: Fixtures behind which there is a cluster or a browser, or minutes of installing.
+_REAL_PARTS = {"cluster": 1, "cluster_with": 1, "page": 1, "installed": 100}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,7 +56,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(600))
     if not hasattr(config, "workerinput"):
         return
-    waits = Counter(item.path for item in items if _REAL_PARTS & set(_fixtures(item)))
+    waits: Counter[Path] = Counter()
+    for item in items:
+        waits[item.path] += max((_REAL_PARTS.get(name, 0) for name in _fixtures(item)), default=0)
     items.sort(key=lambda item: -waits[item.path])
 
 
