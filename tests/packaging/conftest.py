@@ -108,6 +108,8 @@ def _link(source: str, target: str) -> None:
     """A second name for a file, or a copy where the file system has no such thing."""
     try:
         os.link(source, target)
+    except FileNotFoundError:
+        pass  # it was there for a moment, while another test made Python write its bytecode
     except OSError:
         shutil.copy2(source, target)
 
