@@ -10,10 +10,7 @@ import sys
 import threading
 import time
 
-# The grammar that this module compiles costs a second and is not needed.
-sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
-
-from jupyter_server.serverapp import ServerApp  # noqa: E402
+from jupyter_server.serverapp import ServerApp
 
 
 def ask(path: str) -> None:

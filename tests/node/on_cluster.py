@@ -24,11 +24,7 @@ from tests.node.schema import check
 
 TOKEN = "for-the-test"
 
-#: The fast start: the grammar that this module compiles costs a second and is not needed.
-START = (
-    "import sys; sys.modules['rfc3987_syntax'] = None; "
-    "from jupyter_server.serverapp import main; main()"
-)
+START = "from jupyter_server.serverapp import main; main()"
 EXTENSIONS = {
     "jupyter_hpc": True,
     **dict.fromkeys(("jupyterlab", "jupyter_lsp", "notebook_shim"), False),
