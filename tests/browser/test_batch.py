@@ -222,7 +222,7 @@ def test_a_refusal_leads_to_its_cell_and_the_file_browser_to_the_dialog(
 
         page.keyboard.press("Control+Shift+C")
         page.locator(".lm-CommandPalette-input").fill("run as batch")
-        page.keyboard.press("Enter")
+        page.locator(".lm-CommandPalette-item").filter(has_text="Run as batch job").click()
         dialog.get_by_text("cannot become a script").wait_for()
         dialog.get_by_role("button", name="executed notebook instead").click()
         dialog.get_by_text("(an estimate)").wait_for()

@@ -38,13 +38,14 @@ def open_panel(page: Page) -> Locator:
     page.locator(".jp-DirListing-item, .jp-Notebook .jp-Cell").first.wait_for()
     from playwright.sync_api import TimeoutError as TooLate
 
-    search = page.locator("#modal-command-palette input")
+    palette = page.locator("#modal-command-palette")
+    command = palette.locator(".lm-CommandPalette-item").filter(has_text="Show the HPC Panel")
     for _ in range(5):  # the palette closes when the notebook, just loaded, takes the focus
         page.get_by_role("menuitem", name="View", exact=True).click()
         page.get_by_role("menuitem", name="Activate Command Palette").click()
         with suppress(TooLate):
-            search.fill("Show the HPC Panel", timeout=3000)
-            search.press("Enter", timeout=3000)
+            palette.locator("input").fill("Show the HPC Panel", timeout=3000)
+            command.click(timeout=3000)
             break
     panel.wait_for()
     return panel

@@ -56,6 +56,21 @@ class Bench:
     async def read(self, path: str) -> str:
         return await self._shell('cat "$1"', path)
 
+    async def printed(self, path: str, patience: float = 30) -> str:
+        """What a job has written to its output file, once there is a line of it.
+
+        The file appears some time after Slurm calls the job running.
+        """
+        text = ""
+
+        async def look() -> bool:
+            nonlocal text
+            text = await self._shell('cat "$1" 2>/dev/null || true', path)
+            return text.endswith("\n")
+
+        await eventually(look, lambda: f"{path} has {text!r}", patience)
+        return text
+
     async def write(self, path: str, text: str) -> None:
         done = await self.runner.run(["sh", "-c", 'cat >"$1"', "sh", path], stdin=text.encode())
         assert done.ok, done.stderr

@@ -67,9 +67,7 @@ async def signals_reach_the_script(bench: Bench) -> None:
     job_id = await bench.submit(script, BatchOptions(output=f"{home}/sig-%j.out"))
     await bench.running(job_id)
     path = f"{home}/sig-{job_id}.out"
-    for _ in range(100):
-        if "ready" in (await bench.runner.run(["cat", path])).stdout:
-            break
+    assert await bench.printed(path) == "ready\n"
     done = await bench.run(cancel_argv([job_id], signal="USR1", batch=True))
     assert done.ok, done.stderr
     await bench.gone(job_id)

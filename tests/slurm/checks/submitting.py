@@ -67,13 +67,7 @@ async def header_lines_mean_the_same(bench: Bench) -> None:
     assert detail.stdout == f"{home}/o ut-{done.job_id}.txt"
     assert detail.command == f"{path} a b c"
 
-    async def printed() -> str:
-        return await bench.read(detail.stdout)
-
-    for _ in range(50):
-        if await printed():
-            break
-    assert await printed() == "a b|c\n"
+    assert await bench.printed(detail.stdout) == "a b|c\n"
 
 
 async def options_of_batch_jobs(bench: Bench) -> None:
