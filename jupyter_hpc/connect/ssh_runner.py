@@ -24,7 +24,11 @@ _OUTPUT_LIMIT = 64_000_000
 #: After the exit code, a child that was left behind may hold the output open.
 _AFTER_EXIT = 2.0
 
-_KILL_TIMEOUT = 5.0
+#: What the end of a command may take: to hear of its start, and to kill it.
+_END_TIMEOUT = 5.0
+
+#: Start-up files of the login shell run before the command says which process it is.
+_UNTIL_MARKER = 2.0
 
 
 class _Host(Protocol):
@@ -32,6 +36,52 @@ class _Host(Protocol):
     def host(self) -> str: ...
 
     async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess: ...
+
+
+class _Command:
+    """A command on its way: once asked for, its start is not taken back, only its run.
+
+    Between the request and the server's answer the command may begin, and whoever stops
+    waiting in this moment would not know what to end.
+    """
+
+    def __init__(self, connection: _Host, line: str, timeout: float) -> None:
+        self.output = bytearray()
+        self.exited = asyncio.Event()
+        self._connection, self._line, self._timeout = connection, line, timeout
+        self._starting: asyncio.Task[RemoteProcess] | None = None
+
+    async def started(self) -> RemoteProcess:
+        """The process, asked for at the first call. Raises ConnectError."""
+        if self._starting is None:
+            self._starting = asyncio.ensure_future(self._start())
+        return await asyncio.shield(self._starting)
+
+    async def _start(self) -> RemoteProcess:
+        process = await self._connection.start(self._line, timeout=self._timeout)
+        process.set_receiver(self._on_data, lambda error: self.exited.set())
+        return process
+
+    def _on_data(self, data: bytes) -> None:
+        if len(self.output) <= _OUTPUT_LIMIT:
+            self.output.extend(data)
+
+    async def started_after_all(self) -> RemoteProcess | None:
+        """The process if it was asked for and begins soon."""
+        if self._starting is None:
+            return None
+        with contextlib.suppress(ConnectError, TimeoutError, asyncio.TimeoutError):
+            return await within(self._starting, _END_TIMEOUT)
+        return None
+
+    async def process_id(self, marker: Marker) -> int | None:
+        """Its process id there, as soon as it has said so; None where it does not."""
+        for _ in range(int(_UNTIL_MARKER / 0.05)):
+            pid = marker.split(bytes(self.output))[2]
+            if pid is not None or self.exited.is_set():
+                return pid
+            await asyncio.sleep(0.05)
+        return None
 
 
 class SshRunner:
@@ -52,67 +102,53 @@ class SshRunner:
         where = self._connection.host
         record_command(argv, where)
         line = command_line(script_for(argv, self._marker))
-        output = bytearray()
-        started: list[RemoteProcess] = []
+        command = _Command(self._connection, line, timeout)
         try:
-            await within(self._converse(line, output, stdin, started, timeout), timeout)
+            await within(self._converse(command, stdin), timeout)
         except (TimeoutError, asyncio.TimeoutError):
             raise overdue(argv, where, timeout) from None
         finally:
-            for process in started:
-                if process.returncode is None:
-                    await self._end(process, bytes(output))
-                process.close()
-        return self._completed(argv, started[0], bytes(output))
+            await self._end(command)
+        return self._completed(argv, await command.started(), bytes(command.output))
 
-    async def _converse(
-        self,
-        line: str,
-        output: bytearray,
-        stdin: bytes | None,
-        started: list[RemoteProcess],
-        timeout: float,
-    ) -> None:
+    async def _converse(self, command: _Command, stdin: bytes | None) -> None:
         async with self._slots:
-            process = await self._connection.start(line, timeout=timeout)
-            started.append(process)
-            await self._finish(process, output, stdin)
-
-    async def _finish(self, process: RemoteProcess, output: bytearray, stdin: bytes | None) -> None:
-        exited = asyncio.Event()
-
-        def on_data(data: bytes) -> None:
-            if len(output) <= _OUTPUT_LIMIT:
-                output.extend(data)
-
-        process.set_receiver(on_data, lambda error: exited.set())
-        if stdin:
-            process.write(stdin)
-        process.write_eof()
-        while not exited.is_set() and process.returncode is None:
+            process = await command.started()
+            if stdin:
+                process.write(stdin)
+            process.write_eof()
+            while not command.exited.is_set() and process.returncode is None:
+                with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                    await within(command.exited.wait(), 0.5)
             with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                await within(exited.wait(), 0.5)
-        with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-            await within(exited.wait(), _AFTER_EXIT)
+                await within(command.exited.wait(), _AFTER_EXIT)
 
-    async def _end(self, process: RemoteProcess, output: bytes) -> None:
-        """End the remote command: by its channel, and by its process id for old servers."""
-        process.terminate()
-        pid = self._marker.split(output)[2]
-        process.close()
-        if pid is None:
+    async def _end(self, command: _Command) -> None:
+        """End what still runs: by its channel, and by its process id for old servers."""
+        process = await command.started_after_all()
+        if process is None:
             return
+        try:
+            if process.returncode is None:
+                pid = await command.process_id(self._marker)
+                process.terminate()
+                if pid is not None:
+                    await self._kill(pid)
+        finally:
+            process.close()
+
+    async def _kill(self, pid: int) -> None:
         line = command_line(f"(kill {pid}; sleep 1; kill -9 {pid}) >/dev/null 2>&1 </dev/null &")
         with contextlib.suppress(ConnectError, TimeoutError, asyncio.TimeoutError):
-            await within(self._kill(line), _KILL_TIMEOUT)
+            await within(self._run_quietly(line), _END_TIMEOUT)
 
-    async def _kill(self, line: str) -> None:
-        killer = await self._connection.start(line, timeout=_KILL_TIMEOUT)
+    async def _run_quietly(self, line: str) -> None:
+        process = await self._connection.start(line, timeout=_END_TIMEOUT)
         try:
-            killer.write_eof()
-            await killer.wait_ended()
+            process.write_eof()
+            await process.wait_ended()
         finally:
-            killer.close()
+            process.close()
 
     def _completed(self, argv: Sequence[str], process: RemoteProcess, output: bytes) -> Completed:
         where = self._connection.host

@@ -95,11 +95,24 @@ async def test_overdue_commands_are_ended_on_the_other_side(
 async def test_a_cancelled_command_is_ended_too(cluster: Cluster, login: LoginConnection) -> None:
     running = asyncio.create_task(login.runner.run(["sleep", "4712"], timeout=60))
     await until(lambda: cluster.run("login1", ["pgrep", "-f", "^sleep 4712"]).returncode == 0)
-    await asyncio.sleep(0.5)  # pgrep held the loop up: let us hear that it has started
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     await until(lambda: cluster.run("login1", ["pgrep", "-f", "^sleep 4712"]).returncode == 1)
+
+
+async def test_a_command_cancelled_while_it_starts_is_ended_too(
+    cluster: Cluster, login: LoginConnection
+) -> None:
+    running = asyncio.create_task(login.runner.run(["sleep", "4716"], timeout=60))
+    # It runs there before the answer to our request is read here.
+    while cluster.run("login1", ["pgrep", "-f", "^sleep 4716"]).returncode:
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await until(lambda: cluster.run("login1", ["pgrep", "-f", "^sleep 4716"]).returncode == 1)
+    assert (await login.runner.run(["echo", "alive"])).stdout == "alive\n"
 
 
 @asynccontextmanager
