@@ -71,8 +71,9 @@ def hand_over(connection: socket.socket) -> int:
 class Client:
     """The loop between the controller and this process's own files."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, wake: int) -> None:
         self.connection = connection
+        self.wake = wake
         self.received = bytearray()
         self.to_send = bytearray()
         self.credits = 0
@@ -84,12 +85,9 @@ class Client:
 
     def run(self) -> int:
         """Serve frames until the controller names the exit code."""
-        wake_read, wake_write = os.pipe()
-        os.set_blocking(wake_write, False)
-        signal.set_wakeup_fd(wake_write)
         self.connection.setblocking(False)
         while self.code is None:
-            reads = [self.connection.fileno(), wake_read]
+            reads = [self.connection.fileno(), self.wake]
             # Read stdin only when a block is wanted: until then its writer has to wait.
             if self.credits and not self.to_send:
                 reads.append(0)
@@ -98,8 +96,8 @@ class Client:
             if writable:
                 sent = self.connection.send(self.to_send)
                 del self.to_send[:sent]
-            if wake_read in ready:
-                for number in os.read(wake_read, 64):
+            if self.wake in ready:
+                for number in os.read(self.wake, 64):
                     self.queue(b"g", bytes([number]))
             if 0 in ready:
                 self.pass_stdin()
@@ -168,6 +166,10 @@ def run_here(body: bytes) -> int:
 def main() -> int:
     path, program, *arguments = sys.argv[1:]
     connection = socket.socket(socket.AF_UNIX)
+    # Before the controller knows of us: whoever sees the job may signal this process.
+    wake, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
     try:
         connection.connect(path)
         if program in WATCHES_SIGNALS:
@@ -180,7 +182,7 @@ def main() -> int:
         return 1
     if program == "demo-connect":
         return hand_over(connection)
-    return Client(connection).run()
+    return Client(connection, wake).run()
 
 
 if __name__ == "__main__":
