@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from unittest import mock
 
 import asyncssh
 
+from jupyter_hpc.demo import processes
 from jupyter_hpc.demo.cluster import DemoCluster
+
+#: A part of command lines, so that no other test run's processes are taken for ours.
+OURS = str(os.getpid())
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,11 @@ class Host:
     connection: asyncssh.SSHClientConnection
     cluster: DemoCluster
 
-    async def run(self, command: str, *, stdin: str = "", timeout: float = 20) -> Answer:
+    async def run(self, command: str, *, stdin: str = "", timeout: float = 60) -> Answer:
         done = await self.connection.run(command, input=stdin, timeout=timeout)
         return Answer(done.returncode, str(done.stdout), str(done.stderr))
 
-    async def good(self, command: str, *, stdin: str = "", timeout: float = 20) -> str:
+    async def good(self, command: str, *, stdin: str = "", timeout: float = 60) -> str:
         """What the command prints; it must succeed."""
         answer = await self.run(command, stdin=stdin, timeout=timeout)
         assert answer.code == 0, (command, answer)
@@ -59,12 +66,28 @@ class Host:
         out = await self.good(f"squeue --noheader --jobs={job} --states=all --format=%T")
         return out.splitlines()[0] if out else ""
 
-    async def until_state(self, job: int | str, *states: str, timeout: float = 10) -> str:
+    async def until_state(self, job: int | str, *states: str, timeout: float = 60) -> str:
         async def reached() -> str:
             state = await self.state(job)
             return state if state in states else ""
 
         return await until(reached, timeout)
+
+
+@contextlib.contextmanager
+def patient_kill() -> Iterator[None]:
+    """Jobs that end inside of this are not killed before its end: their last words can be seen."""
+    kill, allowed = processes.kill_step, threading.Event()
+
+    def kill_later(step: str) -> None:
+        allowed.wait(60)
+        kill(step)
+
+    with mock.patch.object(processes, "kill_step", kill_later):
+        try:
+            yield
+        finally:
+            allowed.set()
 
 
 @contextlib.asynccontextmanager
@@ -82,7 +105,7 @@ async def open_node(login: Host, node: str) -> AsyncIterator[Host]:
         yield Host(connection, login.cluster)
 
 
-async def until(check: Callable[[], Awaitable[str]], timeout: float = 10) -> str:
+async def until(check: Callable[[], Awaitable[str]], timeout: float = 60) -> str:
     """Wait for the first answer that is not empty."""
     end = time.monotonic() + timeout
     while time.monotonic() < end:

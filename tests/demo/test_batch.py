@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from jupyter_hpc.demo.cluster import DemoCluster
-from tests.demo.hosts import Host, until
+from jupyter_hpc.demo.slurm import controller as controller_module
+from jupyter_hpc.demo.spawner import Spawned
+from tests.demo.hosts import OURS, Host, patient_kill, until
 
 
 def shorten(cluster: DemoCluster, job: int, seconds: int) -> None:
@@ -64,18 +69,20 @@ async def test_end_states_and_exit_codes(login: Host, body: str, state: str, cod
 async def test_a_time_limit_ends_the_job_with_term_then_kill(
     login: Host, cluster: DemoCluster
 ) -> None:
-    body = """
+    child = f'trap "" TERM; touch begun; while :; do sleep 0.1; done; : {OURS}'
+    body = f"""
 trap 'echo asked' TERM
-touch begun
-sh -c 'trap "" TERM; while :; do sleep 0.1; done' &
+sh -c '{child}' &
 while :; do sleep 0.1; done
 """
     job = await login.submit(body, "-t 5 -o log")
-    await login.good("until [ -e begun ]; do sleep 0.05; done; sleep 0.3")
+    await login.good("until [ -e begun ]; do sleep 0.05; done")
     begun = time.monotonic()
-    shorten(cluster, job, 2)
-    await login.until_state(job, "COMPLETING")
-    assert await login.good(f"squeue -h -j {job} -o '%r'") == "TimeLimit"
+    with patient_kill():
+        shorten(cluster, job, 2)
+        await login.until_state(job, "COMPLETING")
+        assert await login.good(f"squeue -h -j {job} -o '%r'") == "TimeLimit"
+        await login.good("until grep asked log; do sleep 0.05; done")
     await login.until_state(job, "TIMEOUT")
     assert time.monotonic() - begun > 1.0  # it is killed only after a while of patience
     log = await login.good("cat log")
@@ -85,25 +92,55 @@ while :; do sleep 0.1; done
     assert await login.good(f"sacct -n -P -j {job} -o JobID,State,ExitCode") == (
         f"{job}|TIMEOUT|0:0\n{job}.batch|CANCELLED|0:9"
     )
-    assert (await login.run("pgrep -f 'trap .. TERM; while'")).code == 1
+    assert (await login.run(f"pgrep -f 'done; : {OURS}$'")).code == 1
 
 
 @pytest.mark.parametrize(
     ("option", "seen"),
-    [("B:USR1@3598", ["batch USR1"]), ("USR1@3598", ["step USR1"])],
+    [("B:USR1@3000", ["batch USR1"]), ("USR1@3000", ["step USR1"])],
 )
 async def test_a_signal_before_the_limit_goes_where_it_was_asked_to(
-    login: Host, option: str, seen: list[str]
+    login: Host, cluster: DemoCluster, option: str, seen: list[str]
 ) -> None:
-    body = """
+    until_told = "until [ -e go ]; do sleep 0.1; done"
+    body = f"""
 trap 'echo batch USR1' USR1
-srun --overlap sh -c 'trap "echo step USR1" USR1; for i in $(seq 16); do sleep 0.2; done' &
-for i in $(seq 18); do sleep 0.2; done
+srun --overlap sh -c 'trap "echo step USR1" USR1; touch begun; {until_told}' &
+{until_told}
 wait
 """
     job = await login.submit(body, f"-t 60 --signal={option} -o log")
+    await login.good("until [ -e begun ]; do sleep 0.05; done")
+    assert await login.good("cat log") == ""
+    shorten(cluster, job, 3001)
+    await login.good("until grep USR1 log; do sleep 0.05; done; touch go")
     await login.until_state(job, "COMPLETED")
     assert (await login.good("cat log")).splitlines() == seen
+
+
+async def test_a_job_that_is_cancelled_while_it_starts_leaves_no_process(
+    login: Host, cluster: DemoCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawner, allowed = cluster.controller.launcher.spawner, asyncio.Event()
+    spawn = spawner.spawn
+
+    async def slow(argv: Sequence[str], **options: Any) -> Spawned:
+        if argv[0].endswith("slurm_script"):
+            await allowed.wait()
+        return await spawn(argv, **options)
+
+    monkeypatch.setattr(spawner, "spawn", slow)
+    job = await login.submit(f"exec sleep 7166.{OURS}")
+    await login.good(f"scancel {job}")
+    await login.until_state(job, "CANCELLED")
+    allowed.set()
+
+    async def ended() -> str:
+        found = cluster.controller.jobs.by_id(job)
+        return "yes" if found and found.steps[0].end else ""
+
+    await until(ended)
+    assert (await login.run(f"pgrep -f '^sleep 7166.{OURS}$'")).code == 1
 
 
 async def test_scancel_can_signal_steps_batch_or_everything(login: Host) -> None:
@@ -154,7 +191,7 @@ async def test_an_array_runs_so_many_tasks_at_once_as_its_limit_says(login: Host
         most = max(most, len(running.split()))
         return "" if await login.good(f"squeue -h -j {job}") else "yes"
 
-    await until(finished, 30)
+    await until(finished)
     assert most <= 2
     out = await login.good(f"cat arr-{job}_*.txt")
     assert out.splitlines() == [f"{task} of 5" for task in range(1, 6)]
@@ -178,17 +215,33 @@ async def test_array_tasks_are_cancelled_one_by_one_and_together(login: Host) ->
     assert await login.good(f"squeue -h -j {job}") == ""
 
 
-async def test_hold_release_and_requeue(login: Host) -> None:
+async def test_hold_release_and_requeue(
+    login: Host, cluster: DemoCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_module, "REQUEUE_DELAY", 3600.0)
     job = await login.submit(
-        "echo run $SLURM_RESTART_COUNT; sleep 60", "-o log --open-mode=append -H"
+        "echo run $SLURM_RESTART_COUNT; sleep 600", "-o log --open-mode=append -H"
     )
     assert await login.good(f"squeue -h -j {job} -o '%T %r %Q'") == "PENDING JobHeldUser 0"
     await login.good(f"scontrol release {job}")
     await login.until_state(job, "RUNNING")
+    await login.good("until grep run log; do sleep 0.05; done")
+    found = cluster.controller.jobs.by_id(job)
+    assert found is not None
+    notify, states = found.notify, list[str]()
+
+    def noted() -> None:
+        states.append(found.shown_state)
+        notify()
+
+    monkeypatch.setattr(found, "notify", noted)
     await login.good(f"scontrol requeue {job}")
     await login.until_state(job, "PENDING")
+    assert list(dict.fromkeys(states)) == ["COMPLETING", "PENDING"]
     assert await login.good(f"squeue -h -j {job} -o '%r'") == "BeginTime"
-    await login.until_state(job, "RUNNING", timeout=15)
+    found.eligible = time.time() + 1
+    cluster.controller.schedule()
+    await login.until_state(job, "RUNNING")
     assert "Restarts=1" in await login.good(f"scontrol show job {job}")
 
     async def second() -> str:
@@ -252,11 +305,12 @@ async def test_waiting_jobs_have_priority_and_small_ones_fill_gaps(login: Host) 
 
 
 async def test_test_only_tells_start_and_place_or_what_is_wrong(login: Host) -> None:
+    begun = int(time.time())
     answer = await login.run("SLURM_TIME_FORMAT=%s sbatch --test-only -p gpu -n2 --wrap true")
     assert answer.code == 0
     words = answer.err.split()
     assert words[:2] == ["sbatch:", "Job"]
-    assert abs(int(words[6]) - time.time()) < 5
+    assert begun <= int(words[6]) <= time.time()
     assert answer.err.endswith("using 2 processors on nodes demo-gpu1 in partition gpu\n")
     answer = await login.run("sbatch --test-only -p gpu --gpus=9 --wrap true")
     assert answer.code == 1

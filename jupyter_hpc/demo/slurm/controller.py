@@ -280,9 +280,11 @@ class Controller:
         self._in_background(self._requeue(job))
 
     async def _requeue(self, job: Job) -> None:
+        job.goes_back = True
         self.finish(job, CANCELLED)
         while job.completing:
             await job.changed.wait()
+        job.goes_back = False
         job.state, job.reason = PENDING, "BeginTime"
         job.restarts += 1
         job.shares, job.steps, job.exit, job.cancelled_by = (), [], (0, 0), None

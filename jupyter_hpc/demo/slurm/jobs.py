@@ -181,6 +181,7 @@ class Job:
     end: float = 0.0
     planned: float = 0.0  #: when the planner expects it to start, 0 if unknown
     completing: bool = False
+    goes_back: bool = False  #: to the queue, once its processes have ended
     shares: tuple[Share, ...] = ()
     exit: tuple[int, int] = (0, 0)  #: code and signal as accounting has them
     script_exit: tuple[int, int] | None = None  #: of the batch script, whatever ended the job
@@ -194,7 +195,7 @@ class Job:
 
     @property
     def shown_state(self) -> str:
-        return COMPLETING if self.completing else self.state
+        return COMPLETING if self.completing or self.goes_back else self.state
 
     @property
     def active(self) -> bool:
@@ -203,7 +204,8 @@ class Job:
 
     @property
     def done(self) -> bool:
-        return self.state not in (PENDING, RUNNING) and not self.completing
+        over = self.state not in (PENDING, RUNNING) and not self.completing
+        return over and not self.goes_back
 
     @property
     def node_names(self) -> tuple[str, ...]:

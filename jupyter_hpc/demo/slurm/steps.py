@@ -19,7 +19,7 @@ from jupyter_hpc.demo import processes
 from jupyter_hpc.demo.layout import Layout
 from jupyter_hpc.demo.slurm.environment import batch_variables, step_variables
 from jupyter_hpc.demo.slurm.inventory import Inventory
-from jupyter_hpc.demo.slurm.jobs import COMPLETED, FAILED, Job, Step
+from jupyter_hpc.demo.slurm.jobs import COMPLETED, FAILED, RUNNING, Job, Step
 from jupyter_hpc.demo.slurm.patterns import expand
 from jupyter_hpc.demo.slurm.units import write_moment
 from jupyter_hpc.demo.spawner import Spawned, Spawner
@@ -112,6 +112,7 @@ class Launcher:
                 stderr=error,
             )
         step.processes.append(process)
+        _end_if_late(step)
         return step
 
     async def start_task(
@@ -146,6 +147,7 @@ class Launcher:
             stderr=files.stderr,
         )
         step.processes.append(process)
+        _end_if_late(step)
         return process
 
     async def wait(self, step: Step) -> list[int]:
@@ -213,6 +215,12 @@ def send_to_step(step: Step, number: int) -> None:
                 if number == signal.SIGTERM:
                     os.kill(process.pid, signal.SIGCONT)
                 os.kill(process.pid, number)
+
+
+def _end_if_late(step: Step) -> None:
+    """Kill what was still on its way when its job was ended: nobody has seen it then."""
+    if step.job.state != RUNNING:
+        send_to_step(step, signal.SIGKILL)
 
 
 def output_path(job: Job, which: str) -> str:
