@@ -50,6 +50,8 @@ COMPUTES = ("python", "julia", "R", "ollama")
 SERVES = ("jupyter", "relay", "start.py")
 #: CPU seconds after which a process counts as one that uses the GPU.
 USES_AFTER = 4.0
+#: Seconds in which a new process may still become another program.
+SETTLES_AFTER = 30.0
 #: What each of those holds besides its own size, like a CUDA context.
 CONTEXT = 400 << 20
 
@@ -216,7 +218,7 @@ class SimulatedGpus:
         return min(1.0, sum(worker.load for worker in self._of(job)) / gpus)
 
     def _look_for_workers(self) -> None:
-        """Find new processes of jobs; each process's environment is read only once."""
+        """Find new processes of jobs; the environment of older ones is not read again."""
         pids = set(psutil.pids())
         self._others &= pids
         for pid in list(self._workers):
@@ -228,7 +230,7 @@ class SimulatedGpus:
                 step = environment_of(process).get(STEP_VARIABLE, "")
                 if step.startswith(f"{self.marker}:") and _computes(process):
                     self._workers[pid] = Worker(process, step, process.name())
-                else:
+                elif time.time() - process.create_time() > SETTLES_AFTER:
                     self._others.add(pid)
 
     def _measure(self, seconds: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,15 @@ async def test_load_follows_the_processes_of_the_job_that_holds_the_gpu(
     )
 
     async def loaded() -> str:
-        first, second = await read(login, busy)
+        nonlocal gpus
+        gpus = await read(login, busy)
+        first, second = gpus
         assert first["load"] == 0.0
         ready = second["load"] > 10 and second["processes"] and second["memory_used"] > 400 << 20
         return "yes" if ready else ""
 
-    await until(loaded, 60)
-    first, second = await read(login, busy)
+    await until(loaded)
+    first, second = gpus
     assert (first["job"], second["job"]) == (idle, busy)
     assert second["power"] > first["power"] + 10
     assert second["clock"] > first["clock"]
@@ -58,7 +61,21 @@ async def test_load_follows_the_processes_of_the_job_that_holds_the_gpu(
         gpu = (await read(login, idle))[1]
         return "yes" if gpu["load"] < 5 and gpu["memory_used"] == 0 and gpu["job"] is None else ""
 
-    await until(idle_again, 30)
+    await until(idle_again)
+
+
+async def test_a_process_that_was_seen_before_it_became_python_counts(login: Host) -> None:
+    job = await login.allocate("-p gpu --gpus=1")
+    script = f"until [ -e go ]; do sleep 0.1; done; exec {BUSY}"
+    await login.good(
+        f"setsid srun --jobid={job} --overlap -n1 --input=none sh -c {shlex.quote(script)} "
+        ">/dev/null 2>&1 </dev/null & sleep 3; touch go"
+    )
+
+    async def loaded() -> str:
+        return "yes" if (await read(login, job))[0]["load"] > 5 else ""
+
+    await until(loaded)
 
 
 async def test_names_say_that_they_are_simulated_wherever_they_are_shown(login: Host) -> None:
@@ -89,8 +106,9 @@ async def test_nvidia_smi_answers_the_recorders_query(login: Host) -> None:
             "index, name, utilization.gpu [%], memory.used [MiB], power.limit [W]\n"
             "1, Simulated A100 40GB, 0 %, 0 MiB, 400.00 W"
         )
-        repeated = "timeout 1 nvidia-smi --query-gpu=index --format=csv,noheader -lms 200; true"
-        assert len((await node.good(repeated)).splitlines()) >= 4
+        repeated = "nvidia-smi --query-gpu=index --format=csv,noheader -lms 200"
+        async with node.connection.create_process(f"timeout 60 {repeated}") as process:
+            assert [await process.stdout.readline() for _ in range(6)] == ["0\n", "1\n"] * 3
 
 
 @pytest.mark.parametrize(
