@@ -98,7 +98,7 @@ class Spawner:
             )
         self._writer = ours
         self._reader = asyncio.create_task(self._read(ours))
-        await within(asyncio.shield(self._ready), 10)
+        await within(asyncio.shield(self._ready), 60)
 
     async def stop(self) -> None:
         """Close the control socket and wait until the warden has ended everything."""

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from jupyter_hpc.demo.cluster import DemoCluster
-from tests.demo.hosts import Host, open_login, open_node, until
+from tests.demo.hosts import OURS, Host, open_login, open_node, patient_kill, until
 
 
 def exists(name: str) -> str:
@@ -55,7 +55,7 @@ async def test_two_jobs_hold_different_gpus_and_a_third_waits(login: Host) -> No
         ends = int(await login.good("SLURM_TIME_FORMAT=%s squeue -h -t R -o %e | sort | head -1"))
         assert expected == ends
         await login.good(f"scancel {int(number) - 1}")
-        rest = await asyncio.wait_for(waits.stderr.read(), 10)
+        rest = await asyncio.wait_for(waits.stderr.read(), 60)
         assert rest == (
             f"salloc: job {number} has been allocated resources\n"
             f"salloc: Granted job allocation {number}\n"
@@ -106,7 +106,7 @@ async def test_a_step_outlives_srun_and_the_connection(cluster: DemoCluster) -> 
         job = await login.allocate()
         await login.good(
             f"srun --jobid={job} --overlap -n1 --input=none sh -c 'touch begun; sleep 1; "
-            "echo lived > step; sleep 7163' </dev/null >/dev/null 2>&1 & "
+            f"echo lived > step; sleep 7163.{OURS}' </dev/null >/dev/null 2>&1 & "
             f"{exists('begun')}; kill -9 $!"
         )
     async with open_login(cluster) as login:
@@ -120,7 +120,7 @@ async def test_a_step_outlives_srun_and_the_connection(cluster: DemoCluster) -> 
         )
         await login.good(f"scancel {job}")
         await login.until_state(job, "CANCELLED")
-        assert (await login.run("pgrep -f '^sleep 7163$'")).code == 1
+        assert (await login.run(f"pgrep -f '^sleep 7163.{OURS}$'")).code == 1
 
 
 async def test_exit_codes_and_messages_of_steps(login: Host) -> None:
@@ -146,16 +146,18 @@ async def test_unbuffered_output_is_binary_safe_and_buffered_output_waits(login:
     job = await login.allocate()
     data = os.urandom(3_000_000)
     command = f"srun --jobid={job} --overlap -n1 -u cat"
-    done = await login.connection.run(command, input=data, encoding=None, timeout=30)
+    done = await login.connection.run(command, input=data, encoding=None, timeout=60)
     assert done.stdout == data
     for option, at_once in (("-u", True), ("", False)):
-        command = f"srun --jobid={job} --overlap -n1 {option} sh -c 'printf half; read x'"
+        script = f"printf half; touch printed{option}; read x"
+        command = f"srun --jobid={job} --overlap -n1 {option} sh -c '{script}'"
         async with login.connection.create_process(command) as process:
             with_data = asyncio.ensure_future(process.stdout.read(4))
-            await asyncio.wait({with_data}, timeout=0.7)
+            await login.good(exists(f"printed{option}"))
+            await asyncio.wait({with_data}, timeout=60 if at_once else 0.7)
             assert with_data.done() == at_once, option
             process.stdin.write("go\n")
-            assert await asyncio.wait_for(with_data, 5) == "half"
+            assert await asyncio.wait_for(with_data, 60) == "half"
 
 
 async def test_input_none_leaves_the_rest_of_a_script_alone(login: Host) -> None:
@@ -174,12 +176,12 @@ async def test_steps_that_do_not_share_wait_for_each_other(login: Host) -> None:
         answer = await login.run(f"{shares} echo shared")
         assert (answer.out, answer.err) == ("shared\n", "")
     async with login.connection.create_process(f"{step} echo second") as waits:
-        assert await asyncio.wait_for(waits.stderr.readline(), 10) == (
+        assert await asyncio.wait_for(waits.stderr.readline(), 60) == (
             f"srun: Job {job} step creation temporarily disabled, retrying "
             "(Requested nodes are busy)\n"
         )
         await login.good("touch go")
-        assert await asyncio.wait_for(waits.stdout.read(), 10) == "second\n"
+        assert await asyncio.wait_for(waits.stdout.read(), 60) == "second\n"
         assert await waits.stderr.read() == f"srun: Step created for job {job}\n"
 
 
@@ -209,25 +211,24 @@ async def test_step_output_to_files(login: Host) -> None:
 async def test_cancelling_a_job_ends_its_steps_politely_then_for_good(login: Host) -> None:
     job = await login.allocate()
     step = f"srun --jobid={job} --overlap -n1 --input=none"
-    asks = 'trap "echo asked; exit 3" TERM; touch one; sleep 7160 & wait'
-    refuses = 'trap "" TERM; setsid sleep 7161 & touch two; sleep 7161'
-    await login.good(
-        f"{step} sh -c '{asks}' > polite 2>&1 & {exists('one')}; "
-        f"{step} sh -c '{refuses}' > stubborn 2>&1 & {exists('two')}; scancel {job}"
-    )
-    assert await login.state(job) == "COMPLETING"
+    asks = f'trap "echo asked; exit 3" TERM; touch one; sleep 7160.{OURS} & wait'
+    refuses = f'trap "" TERM; setsid sleep 7161.{OURS} & touch two; sleep 7161.{OURS}'
+    with patient_kill():
+        await login.good(
+            f"{step} sh -c '{asks}' > polite 2>&1 & {exists('one')}; "
+            f"{step} sh -c '{refuses}' > stubborn 2>&1 & {exists('two')}; scancel {job}"
+        )
+        assert await login.state(job) == "COMPLETING"
+        await login.good("until grep asked polite; do sleep 0.05; done")
     await login.until_state(job, "CANCELLED")
-
-    async def told() -> str:
-        return await login.good("grep -l 'task 0: Killed' stubborn || true")
-
-    await until(told)
+    for file, end in (("stubborn", "Killed"), ("polite", "Exited")):
+        await login.good(f"until grep 'task 0: {end}' {file}; do sleep 0.05; done")
     said = await login.good("cat polite")
     assert "srun: Job step aborted: Waiting up to" in said
     assert f"*** STEP {job}.0 ON demo-cpu1 CANCELLED AT " in said
     assert "asked\n" in said
     assert said.endswith("task 0: Exited with exit code 3")
-    assert (await login.run("pgrep -f '^sleep 716[01]$'")).code == 1
+    assert (await login.run(f"pgrep -f '^sleep 716[01].{OURS}$'")).code == 1
     assert await login.good(f"sacct -n -P -j {job} -o JobID,State,ExitCode") == (
         f"{job}|CANCELLED by {os.getuid()}|0:0\n{job}.0|FAILED|3:0\n{job}.1|CANCELLED|0:9"
     )
@@ -235,11 +236,12 @@ async def test_cancelling_a_job_ends_its_steps_politely_then_for_good(login: Hos
 
 async def test_ending_srun_ends_its_step_and_not_the_job(login: Host) -> None:
     job = await login.allocate()
-    step = f"srun --jobid={job} --overlap -n1 --input=none sh -c 'touch begun; exec sleep 7162'"
+    script = f"touch begun; exec sleep 7162.{OURS}"
+    step = f"srun --jobid={job} --overlap -n1 --input=none sh -c '{script}'"
     answer = await login.run(f"{step} & {exists('begun')}; kill $!; wait $!; echo $?")
     assert answer.out == "137\n"
     assert "srun: forcing job termination" in answer.err
-    assert (await login.run("pgrep -f '^sleep 7162$'")).code == 1
+    assert (await login.run(f"pgrep -f '^sleep 7162.{OURS}$'")).code == 1
     assert await login.state(job) == "RUNNING"
     assert await login.good(f"sacct -n -P -j {job}.0 -o JobID,State | tail -1") == (
         f"{job}.0|CANCELLED by {os.getuid()}"

@@ -41,13 +41,13 @@ async def test_password_and_code_are_asked_for_one_after_the_other(folder: Path)
         person = Person([cluster.password, cluster.code])
         async with await _connect(cluster, person) as login:
             assert person.asked == ["Password: ", "Verification code: "]
-            done = await login.run("hostname", timeout=10)
+            done = await login.run("hostname", timeout=60)
             assert done.stdout == "demo-login\n"
             # The second hop never prompts: the nodes take the key.
             async with asyncssh.connect(
                 "demo-gpu1", tunnel=login, config=str(cluster.ssh_config)
             ) as node:
-                assert (await node.run("hostname", timeout=10)).stdout == "demo-gpu1\n"
+                assert (await node.run("hostname", timeout=60)).stdout == "demo-gpu1\n"
 
 
 @pytest.mark.parametrize("wrong", ["password", "code"])
