@@ -151,6 +151,24 @@ async def test_a_job_that_left_the_queue_is_found_in_the_database(slurm: FakeSlu
     assert slurm.count("finished") == 2, "found is not asked for again"
 
 
+async def test_a_job_that_the_database_knows_before_it_left_the_queue_has_its_name(
+    slurm: FakeSlurm,
+) -> None:
+    slurm.queue = [job("1"), job("2", name="naïve ☃")]
+    service = slurm.service()
+    await listed(service)
+    slurm.queue = [job("2", name="naïve ☃")]
+    slurm.records = [finished_job("2", name="naïve ?")]
+    slurm.now += 61
+    (record,) = (await listed(service, refresh=True))["finished"]["jobs"]
+    assert record["name"] == "naïve ?", "it still runs as far as the queue knows"
+    slurm.queue = []
+    slurm.now += 4  # too soon to ask the database again
+    service._queue.floor = 0.0
+    (record,) = (await listed(service, refresh=True))["finished"]["jobs"]
+    assert record["name"] == "naïve ☃"
+
+
 async def test_a_job_that_the_database_never_learns_of_is_given_up(slurm: FakeSlurm) -> None:
     slurm.queue = [job("1")]
     service = slurm.service()

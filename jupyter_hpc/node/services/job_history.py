@@ -88,8 +88,10 @@ class JobHistory:
         """
         for job_id, name in names.items():
             if "[" not in job_id:
-                self._left[job_id] = 0
                 self._names[job_id] = name
+                if (known := self._jobs.get(job_id)) is not None:
+                    self.remember(known)
+                self._left[job_id] = 0
 
     async def read(self, refresh: bool = False) -> Finished:
         """What is known now; never raises, a missing database is a `problem`.
