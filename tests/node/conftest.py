@@ -88,6 +88,8 @@ def ask(jp_fetch: Any) -> Ask:  # noqa: F811
     async def ask(path: str, method: str = "GET", **options: Any) -> tuple[int, Any]:
         if method == "POST":
             options.setdefault("body", "")
+        options.setdefault("request_timeout", 100)
+        options.setdefault("connect_timeout", 100)
         parts = path.split("/")
         answer = await jp_fetch("jupyter-hpc", *parts, method=method, raise_error=False, **options)
         assert answer.headers["Content-Type"].startswith("application/json")

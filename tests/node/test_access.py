@@ -34,7 +34,9 @@ class ReadOnly(Authorizer):
 
 async def status(jp_fetch: Any, path: str, verb: str, **headers: str) -> int:
     body = "{}" if verb in WRITES else None
-    answer = await jp_fetch(path, method=verb, body=body, headers=headers, raise_error=False)
+    answer = await jp_fetch(
+        path, method=verb, body=body, headers=headers, raise_error=False, request_timeout=60
+    )
     return int(answer.code)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -19,6 +18,7 @@ from jupyter_hpc.node.app import HpcExtension
 from jupyter_hpc.node.settings import NodeSettings
 from tests.gpu.library import library_folder
 from tests.node.conftest import Ask, Programs
+from tests.node.waiting import until
 
 HEAVY = ("pynvml", "psutil", "jupyter_hpc.slurm.client", "jupyter_hpc.gpu.nvml", "asyncssh")
 
@@ -86,7 +86,7 @@ async def test_a_cancel_is_told_to_other_parts_of_the_server(jp_serverapp: Any) 
     services = jp_serverapp.web_app.settings["jupyter_hpc_services"]
     services.hooks.on_cancel("12_[3-4]")
     events.emit_submitted(logger, "13", "a/b.ipynb")
-    await asyncio.sleep(0.05)
+    await until(lambda: len(heard) == 2)
     assert heard == [
         {"schema": events.JOB_CANCELLED, "job_id": "12_[3-4]"},
         {"schema": events.JOB_SUBMITTED, "job_id": "13", "notebook": "a/b.ipynb"},
@@ -117,12 +117,12 @@ def test_a_driver_that_hangs_does_not_keep_the_server(tmp_path: Path) -> None:
         answer = json.loads(server.stdout.readline())
         assert answer["status"] == 503
         assert "driver" in answer["body"]["message"]
-        assert answer["seconds"] < 15
+        assert answer["seconds"] < 30
         began = time.monotonic()
         server.send_signal(signal.SIGTERM)
         # Five seconds are the promise; a machine that is busy with other tests gets more.
-        server.wait(20)
-        assert time.monotonic() - began < 15
+        server.wait(40)
+        assert time.monotonic() - began < 30
     finally:
         server.kill()
         server.wait()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ from jupyter_hpc.node.services.batch_request import read_request
 from tests.batch.notebooks import AnyCell, Text, notebook
 from tests.node.conftest import Ask, Programs
 from tests.node.schema import check
+from tests.node.waiting import until
 
 TRAINING: list[AnyCell] = [
     Text("# Training"),
@@ -213,7 +213,7 @@ async def test_a_submit_freezes_the_notebook_and_is_told(
     assert json.loads((run / "parameters.json").read_text()) == {"LR": 0.5}
     assert (run / "train.ipynb").read_bytes() == (jp_root_dir / "work/train.ipynb").read_bytes()
     assert sbatch.read_text().splitlines()[-1].endswith("train.sbatch")
-    await asyncio.sleep(0.05)
+    await until(lambda: heard)
     assert heard == [{"job_id": "41", "notebook": "work/train.ipynb"}]
 
 

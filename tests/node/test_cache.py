@@ -9,6 +9,7 @@ import pytest
 from jupyter_hpc.errors import SlurmUnavailable
 from jupyter_hpc.node.services import cache as cache_module
 from jupyter_hpc.node.services.cache import Cached
+from tests.node.waiting import until
 
 
 class Source:
@@ -123,11 +124,9 @@ async def test_old_data_is_given_when_the_new_takes_long(
     await cached.get()
     source.gate = asyncio.Event()
     source.now += 60
-    assert (await asyncio.wait_for(cached.get(), 2)).value == 1
+    assert (await asyncio.wait_for(cached.get(), 30)).value == 1
     source.gate.set()
-    await asyncio.sleep(0.01)
-    newest = cached.newest
-    assert newest is not None and newest.value == 2
+    await until(lambda: cached.newest is not None and cached.newest.value == 2)
 
 
 async def test_stop_ends_what_is_under_way(source: Source) -> None:
@@ -135,6 +134,6 @@ async def test_stop_ends_what_is_under_way(source: Source) -> None:
     cached = source.cached()
     waiting = asyncio.create_task(cached.get())
     await asyncio.sleep(0.01)
-    await asyncio.wait_for(cached.stop(), 2)
+    await asyncio.wait_for(cached.stop(), 30)
     with pytest.raises(Exception, match="no data"):
-        await asyncio.wait_for(waiting, 2)
+        await asyncio.wait_for(waiting, 30)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from jupyter_hpc.gpu.sample import GpuProcess, GpuReading, Sample
+from jupyter_hpc.node.services import gpus as gpus_module
 from jupyter_hpc.node.services.notebooks import Notebooks
 from tests.node.conftest import Ask
 from tests.node.schema import check
@@ -83,6 +84,7 @@ async def test_the_server_names_the_notebook_of_a_kernel(
         def close(self) -> None:
             pass
 
+    monkeypatch.setattr(gpus_module, "FIRST_SAMPLE_SECONDS", 60.0)
     services = jp_serverapp.web_app.settings["jupyter_hpc_services"]
     monkeypatch.setattr(services, "_open_gpus", Source)
     status, gpus = await ask("gpus")

@@ -15,9 +15,9 @@ from jupyter_hpc.node.services.offload import Offload
 
 async def test_result_and_error_come_back() -> None:
     offload = Offload()
-    assert await offload(divmod, 7, 2, timeout=5, about="x") == (3, 1)
+    assert await offload(divmod, 7, 2, timeout=60, about="x") == (3, 1)
     with pytest.raises(ZeroDivisionError):
-        await offload(divmod, 7, 0, timeout=5, about="x")
+        await offload(divmod, 7, 0, timeout=60, about="x")
 
 
 async def test_a_call_that_hangs_is_left_behind_and_named() -> None:
@@ -25,37 +25,36 @@ async def test_a_call_that_hangs_is_left_behind_and_named() -> None:
     began = time.monotonic()
     with pytest.raises(CommandTimeout, match=r"'/scratch' has not answered within 0.1 s"):
         await Offload()(release.wait, timeout=0.1, about="'/scratch'")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30
     release.set()
 
 
 async def test_the_loop_goes_on_meanwhile() -> None:
     release = threading.Event()
-    waiting = asyncio.create_task(Offload()(release.wait, timeout=5, about="x"))
-    longest, last = 0.0, time.monotonic()
+    waiting = asyncio.create_task(Offload()(release.wait, timeout=60, about="x"))
     for _ in range(20):
         await asyncio.sleep(0.005)
-        longest, last = max(longest, time.monotonic() - last), time.monotonic()
+    # A loop that waits for the call would come here only after its time.
+    assert not waiting.done()
     release.set()
     assert await waiting is True
-    assert longest < 0.5
 
 
 async def test_not_more_than_a_few_may_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offload_module, "MOST_HANGING", 2)
     offload, release = Offload(), threading.Event()
-    hanging = [asyncio.create_task(offload(release.wait, timeout=5, about="x")) for _ in range(2)]
+    hanging = [asyncio.create_task(offload(release.wait, timeout=60, about="x")) for _ in range(2)]
     await asyncio.sleep(0.01)
     with pytest.raises(CommandTimeout):
-        await offload(time.time, timeout=5, about="x")
+        await offload(time.time, timeout=60, about="x")
     release.set()
     await asyncio.gather(*hanging)
-    assert await offload(time.time, timeout=5, about="x") > 0
+    assert await offload(time.time, timeout=60, about="x") > 0
 
 
 async def test_its_threads_never_hold_the_server() -> None:
     release = threading.Event()
-    waiting = asyncio.create_task(Offload()(release.wait, timeout=5, about="x"))
+    waiting = asyncio.create_task(Offload()(release.wait, timeout=60, about="x"))
     await asyncio.sleep(0.01)
     threads = [thread for thread in threading.enumerate() if thread.name == "hpc-files"]
     assert threads and all(thread.daemon for thread in threads)

@@ -68,7 +68,7 @@ async def test_where_slurm_gives_the_end_time_nothing_is_asked(world: World) -> 
     check(to_json(session), "Session")
     assert session.job is not None
     assert (session.job.ends, session.job.ends_from) == (ends, "environment")
-    assert session.job.time_left == pytest.approx(3600, abs=5)
+    assert session.job.time_left is not None and 3540 < session.job.time_left <= 3600
     assert world.asked == 0
 
 
@@ -88,7 +88,7 @@ async def test_an_older_slurm_is_asked_once(world: World) -> None:
     assert world.asked == 1
     assert session.job is not None
     assert (session.job.ends_from, session.job.name) == ("slurm", "mine")
-    assert session.job.time_left == pytest.approx(500, abs=5)
+    assert session.job.time_left is not None and 440 < session.job.time_left <= 500
 
 
 async def test_a_newer_end_from_the_job_list_wins(world: World) -> None:
@@ -97,7 +97,7 @@ async def test_a_newer_end_from_the_job_list_wins(world: World) -> None:
     session = await world.service(OLDER | {"SLURM_JOB_END_TIME": "5"}).read()
     assert session.job is not None
     assert (session.job.ends, session.job.ends_from) == (later, "slurm")
-    assert session.job.age == pytest.approx(20, abs=2)
+    assert 20 <= session.job.age < 80
     assert world.asked == 0
 
 
