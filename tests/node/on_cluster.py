@@ -31,8 +31,11 @@ EXTENSIONS = {
     "jupyter_server_terminals": False,
 }
 
+#: Keeps the script of a job waiting until `let_go`.
+WAITS = 'until [ -e "$HOME/go-$SLURM_JOB_ID" ]; do sleep 0.2; done'
 
-def eventually(condition: Callable[[], Any], patience: float = 20.0) -> Any:
+
+def eventually(condition: Callable[[], Any], patience: float = 60.0) -> Any:
     """Wait until `condition` gives something true, and return it."""
     deadline = time.monotonic() + patience
     while not (result := condition()):
@@ -78,7 +81,7 @@ class NodeServer:
             "ws://localhost/jupyter-hpc/stream",
             socket=self.connect(),
             header={"Authorization": f"token {TOKEN}"},
-            timeout=30,
+            timeout=60,
         )
         try:
             yield client
@@ -127,7 +130,7 @@ def node_server(
         )
     server = NodeServer(home / f"{name}.sock", process, log)
     try:
-        eventually(lambda: _answers(server), 30)
+        eventually(lambda: _answers(server))
         yield server
     finally:
         process.terminate()
@@ -161,6 +164,11 @@ def submit(
     return done.stdout.strip()
 
 
+def let_go(cluster: Handles, job_id: str) -> None:
+    """Let a job of alice go on that `WAITS`."""
+    (cluster.home("alice") / f"go-{job_id}").touch()
+
+
 def jobs(server: NodeServer) -> dict[str, Any]:
     status, listed = server.ask("jobs?refresh=1")
     assert status == 200, listed
@@ -186,12 +194,22 @@ def finished(server: NodeServer, job_id: str) -> dict[str, Any]:
     def look() -> dict[str, Any] | None:
         return next((job for job in jobs(server)["finished"]["jobs"] if job["id"] == job_id), None)
 
-    return dict(eventually(look, 40))
+    return dict(eventually(look))
+
+
+def finished_view(server: NodeServer, job_id: str) -> dict[str, Any]:
+    """All about a job that has ended; the database may know of it before the controller."""
+    view = dict(
+        eventually(lambda: (found := server.ask(f"jobs/{job_id}")[1]).get("finished") and found)
+    )
+    check(view, "JobView")
+    return view
 
 
 def ended(server: NodeServer, cluster: Handles, body: str, *options: str) -> str:
     """A job that was seen running and has ended; returns its id."""
-    job_id = submit(cluster, f"sleep 2; {body}", *options)
+    job_id = submit(cluster, f"{WAITS}; sleep 2; {body}", *options)
     in_state(server, job_id, "RUNNING")
+    let_go(cluster, job_id)
     finished(server, job_id)
     return job_id

@@ -13,7 +13,7 @@ import pytest
 from tests.batch.notebooks import AnyCell, notebook
 from tests.cluster.cluster import Cluster
 from tests.cluster.layout import user_named
-from tests.node.on_cluster import NodeServer, eventually, finished, in_state
+from tests.node.on_cluster import NodeServer, eventually, finished, row
 from tests.node.schema import check
 
 SMALL = {"partition": "cpu", "time": "5", "cpus": 1, "memory": "300M", "gpus": 0}
@@ -45,7 +45,9 @@ def preview(panels: NodeServer, path: str, **members: Any) -> dict[str, Any]:
 
 
 def test_a_notebook_becomes_a_job_with_its_results(panels: NodeServer, cluster: Cluster) -> None:
-    write(cluster, "small.ipynb", CELLS)
+    go = cluster.home("alice") / "go-on"
+    until_seen = "import os\nwhile not os.path.exists('/home/alice/go-on'):\n    time.sleep(0.1)"
+    write(cluster, "small.ipynb", [*CELLS, until_seen])
     shown = preview(panels, "small.ipynb")
     assert shown["problems"] == []
     assert shown["estimated_start"] == pytest.approx(time.time(), abs=900)
@@ -57,7 +59,8 @@ def test_a_notebook_becomes_a_job_with_its_results(panels: NodeServer, cluster: 
     check(done, "SubmittedJob")
     assert status == 200, done
     # The list of jobs is asked for again by itself, because this was an own action.
-    eventually(lambda: done["job_id"] in json.dumps(panels.ask("jobs")[1]), 30)
+    eventually(lambda: done["job_id"] in json.dumps(panels.ask("jobs")[1]))
+    go.touch()
     record = finished(panels, done["job_id"])
     assert (record["state"], record["name"]) == ("COMPLETED", "small")
     status, view = panels.ask(f"jobs/{done['job_id']}")
@@ -76,7 +79,7 @@ def test_a_sweep_is_one_array(panels: NodeServer, cluster: Cluster) -> None:
     status, done = post(panels, "submit", "swept.ipynb", **sweep)
     assert status == 200, done
     run = cluster.home("alice") / done["run_dir"].removeprefix("/home/alice/")
-    eventually(lambda: len(list(run.glob("output/*/DONE"))) == 3, 60)
+    eventually(lambda: len(list(run.glob("output/*/DONE"))) == 3, 100)
 
 
 @pytest.mark.parametrize(
@@ -106,5 +109,8 @@ def test_the_waiting_job_is_seen_and_can_be_cancelled(panels: NodeServer, cluste
     later = {"extra": ["--begin now+1hour"]}
     status, done = post(panels, "submit", "later.ipynb", request=later)
     assert status == 200, done
-    assert in_state(panels, done["job_id"], "PENDING")["reason"] == "BeginTime"
+    waiting = eventually(
+        lambda: (job := row(panels, done["job_id"])) and job["reason"] == "BeginTime" and job
+    )
+    assert waiting["state"] == "PENDING"
     assert panels.ask(f"jobs/{done['job_id']}/cancel", "POST")[0] == 200

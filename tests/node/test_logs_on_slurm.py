@@ -9,10 +9,13 @@ from typing import Any
 
 from tests.cluster.cluster import Cluster
 from tests.node.on_cluster import (
+    WAITS,
     NodeServer,
     ended,
     eventually,
+    finished_view,
     in_state,
+    let_go,
     submit,
 )
 from tests.node.schema import check
@@ -21,7 +24,7 @@ from tests.node.schema import check
 def test_a_log_grows_and_its_name_is_expanded(panels: NodeServer, cluster: Cluster) -> None:
     job_id = submit(
         cluster,
-        "echo first; echo problem >&2; sleep 4; echo second; sleep 60",
+        f"echo first; echo problem >&2; {WAITS}; echo second; sleep 60",
         "--job-name=two words",
         "--output=out-%x-%j-%A-%u-%N.txt",
         "--error=err-%4j.txt",
@@ -40,6 +43,7 @@ def test_a_log_grows_and_its_name_is_expanded(panels: NodeServer, cluster: Clust
     output = text()
     assert output["path"] == f"/home/alice/out-two words-{job_id}-{job_id}-alice-cpu01.txt"
     assert output["text"] == "first\n"
+    let_go(cluster, job_id)
     after = output["next_offset"]
     more = eventually(
         lambda: (piece := text(query=f"&offset={after}&file={output['file']}"))["text"] and piece
@@ -51,7 +55,7 @@ def test_a_log_grows_and_its_name_is_expanded(panels: NodeServer, cluster: Clust
 def test_only_the_tail_first_and_truncation_is_seen(panels: NodeServer, cluster: Cluster) -> None:
     job_id = submit(cluster, "seq 1 300000; sleep 100", "--output=big.txt")
     path = cluster.home("alice") / "big.txt"
-    eventually(lambda: path.exists() and path.stat().st_size > 1_900_000)
+    eventually(lambda: path.exists() and path.read_text().endswith("\n300000\n"))
     _, tail = panels.ask(f"jobs/{job_id}/log")
     assert tail["size"] > tail["next_offset"] - tail["offset"] > 1_000_000
     assert tail["text"].endswith("300000\n")
@@ -111,9 +115,9 @@ def test_a_run_of_ours_is_found_again_after_its_end(panels: NodeServer, cluster:
     job_id = submit(cluster, "echo from the run", "--output=/home/alice/run/logs/%j.out")
     note = cluster.home("alice") / ".local/state/jupyter-hpc/runs" / job_id
     note.write_text("/home/alice/run\n")
-    eventually(lambda: (run / f"logs/{job_id}.out").exists())
-    view = eventually(lambda: (found := panels.ask(f"jobs/{job_id}")[1]).get("finished") and found)
-    check(view, "JobView")
+    log = run / f"logs/{job_id}.out"
+    eventually(lambda: log.exists() and log.read_text())
+    view = finished_view(panels, job_id)
     assert (view["files"]["run_dir"], view["files"]["run_path"]) == ("/home/alice/run", "run")
     assert view["files"]["recording"] is True
     assert view["script"].startswith("#!/bin/bash\n#SBATCH")
@@ -138,7 +142,7 @@ def test_the_stream_pushes_what_is_watched(panels: NodeServer, cluster: Cluster)
         )
         seen: dict[str, list[Any]] = {"session": [], "jobs": [], "log": []}
 
-        def receive_until(done: Any, patience: float = 25.0) -> None:
+        def receive_until(done: Any, patience: float = 60.0) -> None:
             deadline = time.monotonic() + patience
             while not done():
                 assert time.monotonic() < deadline, seen
@@ -146,7 +150,13 @@ def test_the_stream_pushes_what_is_watched(panels: NodeServer, cluster: Cluster)
                 check(message, "StreamMessage")
                 seen[message["topic"]].append(message.get("data") or message)
 
-        receive_until(lambda: "line 5" in "".join(p.get("text", "") for p in seen["log"]))
+        receive_until(
+            lambda: (
+                seen["session"]
+                and seen["jobs"]
+                and "line 5\n" in "".join(p.get("text", "") for p in seen["log"])
+            )
+        )
         text = "".join(piece["text"] for piece in seen["log"])
         assert text == "".join(f"line {number}\n" for number in range(1, 6))
         assert seen["log"][0]["job"] == job_id
@@ -155,14 +165,19 @@ def test_the_stream_pushes_what_is_watched(panels: NodeServer, cluster: Cluster)
         count = len(seen["jobs"])
         panels.ask(f"jobs/{job_id}/cancel", "POST")
         receive_until(
-            lambda: any(
-                job_id in update.get("removed", [])
-                or any(job["id"] == job_id for job in update.get("changed", []))
-                for update in seen["jobs"][count:]
-            )
+            lambda: any(_tells_the_end(update, job_id) for update in seen["jobs"][count:])
         )
         for update in seen["jobs"][count:]:
-            check(update, "JobsUpdate")
+            check(update, "Jobs" if "jobs" in update else "JobsUpdate")
+
+
+def _tells_the_end(update: dict[str, Any], job_id: str) -> bool:
+    """A stream that missed a version, as with a slow squeue, is sent the whole list."""
+    if "jobs" in update:
+        return not any(job["id"] == job_id and job["state"] == "RUNNING" for job in update["jobs"])
+    return job_id in update.get("removed", []) or any(
+        job["id"] == job_id for job in update.get("changed", [])
+    )
 
 
 def test_a_wrong_request_to_the_stream_is_answered(panels: NodeServer) -> None:
