@@ -69,8 +69,9 @@ def write_run_table(run_dir: Path) -> None:
 
 
 def _ends(run_dir: Path) -> dict[str, int]:
-    states = (run_dir / "output").glob("*/state.json")
-    return {str(file): file.stat().st_mtime_ns for file in states}
+    """When each run wrote what its row is made of: the code first, then that all is done."""
+    marks = [file for name in ("state.json", "DONE") for file in run_dir.glob(f"output/*/{name}")]
+    return {str(file): file.stat().st_mtime_ns for file in marks}
 
 
 def _table_of(path: Path) -> dict[str, Any]:
