@@ -54,6 +54,9 @@ GOLDEN: dict[str, BatchJob] = {
     "inline": replace(_BASE, parameters={"name": "it's"}, parameters_inline=True),
 }
 
+#: How the name of a file ends while it is being copied.
+DRAFT = ".jupyter-hpc-draft"
+
 _SRUN = """#!/bin/bash
 while [[ "${1:-}" == --* ]]; do shift; done
 exec "$@"
@@ -125,7 +128,7 @@ class LocalJob:
         )
         log.close()
 
-    def wait_for(self, words: str, count: int = 1, timeout: float = 30) -> None:
+    def wait_for(self, words: str, count: int = 1, timeout: float = 60) -> None:
         """Wait until the logs of all starts hold `words` so many times."""
         deadline = time.monotonic() + timeout
         while self.log().count(words) < count:
@@ -138,7 +141,7 @@ class LocalJob:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
-    def wait(self, timeout: float = 60) -> int:
+    def wait(self, timeout: float = 100) -> int:
         assert self.process is not None
         try:
             return self.process.wait(timeout)
@@ -146,7 +149,7 @@ class LocalJob:
             self.signal_all(signal.SIGKILL)
             raise AssertionError(f"the job did not end:\n{self.log()}") from None
 
-    def end(self, kill_wait: float = 10) -> int:
+    def end(self, kill_wait: float = 60) -> int:
         """TERM, and KILL some time later, as at a time limit."""
         self.signal_all(signal.SIGTERM)
         assert self.process is not None
@@ -154,7 +157,7 @@ class LocalJob:
         while self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         self.signal_all(signal.SIGKILL)
-        return self.process.wait(10)
+        return self.process.wait(30)
 
     def run_to_end(self, **environment: str) -> int:
         self.start(7, **environment)
@@ -165,12 +168,12 @@ class LocalJob:
         return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in logs)
 
     def files(self, task: str = "") -> dict[str, bytes]:
-        """What came back from scratch."""
+        """What came back from scratch; a copy that is under way is not back."""
         folder = self.run / "output" / task / "files"
         return {
             str(file.relative_to(folder)): file.read_bytes()
             for file in sorted(folder.rglob("*"))
-            if file.is_file()
+            if file.is_file() and not file.name.endswith(DRAFT)
         }
 
     def state(self, task: str = "") -> dict[str, Any]:

@@ -121,7 +121,7 @@ def run_script(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     figures: dict[int, int] = {}
     for file in (tools / "figures").glob("*.*"):
@@ -158,7 +158,7 @@ def run_notebook(path: Path, folder: Path, arguments: Sequence[str] = ()) -> Ran
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=100,
     )
     executed = json.loads(result.read_text(encoding="utf-8"))
     return Ran(notebook_outputs(executed), done.returncode, done.stderr, tools, _files(folder))

@@ -138,7 +138,7 @@ def _ranks(tmp_path: Path, folder: str | None) -> list[subprocess.CompletedProce
         time.sleep(0.1)
     done = []
     for process in running:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=100)
         done.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
     return done
 
@@ -166,7 +166,7 @@ def test_processes_started_by_spawn_do_not_run_the_notebook_again(tmp_path: Path
 def test_signals_lose_no_output(name: str, code: int, tmp_path: Path) -> None:
     cells = [
         "import matplotlib.pyplot as plt, time\nplt.plot([1])\nprint('ready', flush=True)\n"
-        "for _ in range(30): time.sleep(0.05)",
+        "import os\nwhile not os.path.exists('go'): time.sleep(0.05)",
     ]
     conversion = converted(tmp_path, cells)
     tools = tmp_path / "run"
@@ -182,7 +182,13 @@ def test_signals_lose_no_output(name: str, code: int, tmp_path: Path) -> None:
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     process.send_signal(getattr(__import__("signal"), f"SIG{name}"))
-    _, errors = process.communicate(timeout=30)
+    said = ""
+    if name == "USR1":
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        (tools / "go").touch()
+    _, errors = process.communicate(timeout=60)
+    errors = said + errors
     assert process.returncode == code, errors
     assert (tools / "figures" / "cell01_1.png").exists()
     assert ("nearly over" in errors) == (name == "USR1")

@@ -83,8 +83,9 @@ FAMILIES: dict[str, Sequence[AnyCell]] = {
         "ls -d made",
         "%%!\necho list\necho lines",
         "%%bash --bg\necho done > background.txt",
-        "import time\nfor _ in range(100):\n    if os.path.exists('background.txt'): break\n"
-        "    time.sleep(0.1)\ntime.sleep(0.2)\nprint(open('background.txt').read())",
+        "import time\nfor _ in range(600):\n"
+        "    if os.path.exists('background.txt') and open('background.txt').read(): break\n"
+        "    time.sleep(0.1)\nprint(open('background.txt').read())",
         "%system echo magic",
     ],
     "time": [

@@ -51,7 +51,7 @@ async def test_what_both_reached_within_the_budget_is_compared(tmp_path: Path, p
     conversion = converted(tmp_path, cells)
     script = conversion.script.replace("sleep(600)", f"sleep({pause})")
     faster = replace(conversion, script=script)
-    found = await verify(tmp_path / "a.ipynb", faster, LocalRunner(), seconds=8)
+    found = await verify(tmp_path / "a.ipynb", faster, LocalRunner(), seconds=20)
     assert found.equal is True and "that both reached" in found.message
     assert not found.notebook_done and not found.script_done
 

@@ -199,8 +199,9 @@ class CopyBack:
 
     def run(self, final: bool = False) -> bool:
         """Copy what is ready, with `final` also files that are open; True if all are back."""
-        writing = set() if final else open_for_writing(self.scratch)
+        # In this order: a file that is begun after the look at open ones is not in the list.
         names = self.pending()
+        writing = set() if final else open_for_writing(self.scratch)
         self.problems = {name: "being written" for name in names if name in writing}
         ready = [name for name in names if name not in writing]
         if final:
