@@ -30,7 +30,7 @@ demo: $(STAMPS)/demo ## Start the embedded cluster and open JupyterLab on its GP
 
 .PHONY: test
 test: ## Run every test and every gate (ARGS="tests/slurm -x" for some of them)
-	@$(MAKE) --no-print-directory -j 2 install cluster-python
+	@$(MAKE) --no-print-directory -j 3 install cluster-python
 	@$(BIN)/python -m tests.cluster prepare
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
@@ -79,6 +79,8 @@ $(STAMPS)/venv:
 	  echo "jupyter-hpc needs Python 3.10 or newer; choose one with: make PYTHON=python3.12 …" >&2; exit 1; }
 	@{ $(VENV_WORKS); } >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
 	  echo "Python cannot create a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@# An older pip takes twice as long to find what it installs.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/demo: $(PACKAGE) $(BUNDLE) | $(STAMPS)/venv
@@ -86,9 +88,16 @@ $(STAMPS)/demo: $(PACKAGE) $(BUNDLE) | $(STAMPS)/venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[lab]'
 	@touch $@
 
-$(STAMPS)/dev: $(PACKAGE) $(BUNDLE) | $(STAMPS)/venv
-	@echo "Installing jupyter-hpc and its development tools into $(VENV)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+# What the package needs is installed beside the build of its front end.
+$(STAMPS)/requirements: pyproject.toml tests/requirements.py | $(STAMPS)/venv
+	@echo "Installing what jupyter-hpc and its development need into $(VENV)"
+	@$(BIN)/python -m tests.requirements dev >$@.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --requirement $@.txt
+	@touch $@
+
+$(STAMPS)/dev: $(PACKAGE) $(BUNDLE) $(STAMPS)/requirements
+	@echo "Installing jupyter-hpc into $(VENV)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@ $(STAMPS)/demo
 
 $(NODE_MODULES): labextension/package.json labextension/package-lock.json

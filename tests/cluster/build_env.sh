@@ -1,10 +1,10 @@
 #!/bin/bash
 # Build the Python environment of the cluster's users, in a mount namespace of its own.
-# $1: the folder to build in, $2: the path at which it will be used, $3: the folder with
-# the product's source there; then pip's requirements.
+# $1: a Python whose pip is a new one, $2: the folder to build in, $3: the path at which it
+# will be used, $4: the folder with the product's source there; then pip's requirements.
 set -eu
-folder=$1 path=$2 source=$3
-shift 3
+python=$1 folder=$2 path=$3 source=$4
+shift 4
 
 # A /opt that has the path in it. What was there stays: a package index may be.
 old=$(mktemp -d)
@@ -21,7 +21,7 @@ mkdir -p "$path"
 mount --bind "$folder" "$path"
 
 /usr/bin/python3 -m venv "$path"
-"$path/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+"$python" -m pip --python "$path/bin/python" install --quiet --disable-pip-version-check "$@"
 
 # The product itself comes from the checkout, so that it is never out of date.
 site=$("$path/bin/python" -c 'import site; print(site.getsitepackages()[0])')

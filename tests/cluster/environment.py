@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib
 import os
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from pathlib import Path
 from tests.cluster.layout import ENV_PATH, SOURCE_PATH
 from tests.cluster.packages import obstacle
 from tests.cluster.room import CHECKOUT, StartFailed
+from tests.requirements import requirements
 
 _CACHE = CHECKOUT / ".cache"
 _SCRIPT = Path(__file__).with_name("build_env.sh")
@@ -33,22 +33,16 @@ _FOR_NOTEBOOKS = ("matplotlib>=3.8",)
 _FOR_SPEED = ("rfc3987>=1.3.8",)
 
 
-def requirements() -> list[str]:
+def _requirements() -> list[str]:
     """What `pip install jupyter-hpc[lab]` brings, and what notebooks import."""
-    # The parser of Python 3.11's library is a package on 3.10, which pip carries.
-    toml = importlib.import_module(
-        "tomllib" if sys.version_info >= (3, 11) else "pip._vendor.tomli"
-    )
-    project = toml.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    lab = project["optional-dependencies"]["lab"]
-    return [*project["dependencies"], *lab, *_FOR_NOTEBOOKS, *_FOR_SPEED]
+    return [*requirements("lab"), *_FOR_NOTEBOOKS, *_FOR_SPEED]
 
 
 def python_environment() -> Path:
     """The folder to bind at ENV_PATH; built (less than a minute) if it is not in the cache."""
     asked = ["/usr/bin/python3", "-V"]
     version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    recipe = "\0".join([version, _SCRIPT.read_text(encoding="utf-8"), *requirements()])
+    recipe = "\0".join([version, _SCRIPT.read_text(encoding="utf-8"), *_requirements()])
     key = hashlib.sha256(recipe.encode()).hexdigest()[:16]
     folder = _CACHE / f"cluster-env-{key}"
     if folder.exists():
@@ -68,7 +62,7 @@ def _build(folder: Path) -> None:
     fresh.mkdir(mode=0o755)
     done = subprocess.run(
         ["unshare", "--mount", "--propagation", "private", str(_SCRIPT),
-         str(fresh), ENV_PATH, SOURCE_PATH, *requirements()],
+         sys.executable, str(fresh), ENV_PATH, SOURCE_PATH, *_requirements()],
         capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     if done.returncode:

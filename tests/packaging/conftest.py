@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.requirements import requirements as declared
 from tests.tools import ROOT, find, unavailable
 
 CACHE = ROOT / ".cache"
@@ -69,14 +69,16 @@ def environment() -> Callable[[str, tuple[str, ...]], Path]:
     """
 
     def provide(name: str, requirements: tuple[str, ...]) -> Path:
-        wanted = [*requirements, *BUILD_TOOLS, *runtime_dependencies()]
+        wanted = [*requirements, *BUILD_TOOLS, *declared()]
         key = hashlib.sha256("\n".join([sys.version, str(ROOT), *wanted]).encode()).hexdigest()
         folder = CACHE / f"venv-{name}-{key[:12]}"
         python = folder / "bin" / "python"
         with locked(CACHE / f"venv-{name}.lock"):
             if not (folder / "ready").exists():
                 call([sys.executable, "-m", "venv", "--clear", str(folder)])
-                call([str(python), "-m", "pip", "install", "--quiet", *wanted], timeout=600)
+                install = ["install", "--quiet", "--no-compile", *wanted]
+                pip = [sys.executable, "-m", "pip", "--python", str(python)]
+                call([*pip, *install], timeout=600)
                 (folder / "ready").touch()
         return python
 
@@ -112,13 +114,6 @@ def _link(source: str, target: str) -> None:
         pass  # it was there for a moment, while another test made Python write its bytecode
     except OSError:
         shutil.copy2(source, target)
-
-
-def runtime_dependencies() -> list[str]:
-    """What pyproject.toml asks for, without extras."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^dependencies = \[\n(.*?)^\]", text, flags=re.DOTALL | re.MULTILINE)
-    return re.findall(r'^ +"(.*)",$', block, flags=re.MULTILINE)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import jupyter_hpc
-from tests.packaging.conftest import runtime_dependencies
+from tests.requirements import requirements
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -44,7 +44,7 @@ def test_wheel_names_its_commands_and_needs_no_jupyterlab(dists: dict[str, Path]
     assert "jupyter-hpc = jupyter_hpc.cli.main:main" in scripts
     required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
     always = [line for line in required if "extra ==" not in line]
-    assert len(always) == len(runtime_dependencies())
+    assert len(always) == len(requirements())
     assert not [line for line in always if "jupyterlab" in line or "torch" in line]
     assert "License-Expression: BSD-3-Clause" in metadata
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.lab import lab_server
+from tests.browser.steps import choose_command, show_panel
 from tests.packaging.conftest import call, without_node
 
 if TYPE_CHECKING:
@@ -75,11 +76,10 @@ def test_loads_in_jupyterlab(installed: Installed, page: Page, tmp_path: Path) -
     complaints = complaints_of(page)
     with lab_server(tmp_path, python=str(installed.python), from_checkout=False) as lab:
         page.goto(lab.address())
-        page.wait_for_selector("#jupyter-hpc-panel", state="attached")
-        page.get_by_role("tab", name="HPC").click()
-        page.get_by_text("This server does not run inside a job of Slurm.").wait_for()
+        panel = show_panel(page)
+        panel.get_by_text("This server does not run inside a job of Slurm.").wait_for()
         page.wait_for_selector(".jp-Hpc-status")
-    assert complaints == []
+        assert complaints == []
 
 
 @pytest.mark.parametrize("installed", ["newest"], indirect=True)
@@ -91,11 +91,9 @@ def test_loads_in_notebook(installed: Installed, page: Page, tmp_path: Path) -> 
     ) as lab:
         page.goto(lab.address("tree"))
         page.wait_for_selector("#jupyter-hpc-panel", state="attached")
-        page.keyboard.press("Control+Shift+C")
-        page.keyboard.type("Show the HPC panel")
-        page.keyboard.press("Enter")
+        choose_command(page, "Show the HPC Panel")
         page.get_by_text("This server does not run inside a job of Slurm.").wait_for()
-    assert complaints == []
+        assert complaints == []
 
 
 def complaints_of(page: Page) -> list[str]:
