@@ -5,6 +5,9 @@ export default defineConfig({
     environment: 'jsdom',
     include: ['src/**/*.test.{ts,tsx}'],
     css: false,
+    // A busy machine may need more than the usual five seconds.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     setupFiles: ['./vitest.setup.ts'],
     // These packages publish extension-less ES modules with .svg and .css
     // imports, which only vite's own transform understands.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlparse
 
@@ -91,14 +90,8 @@ class FakeApi:
             body = {"data": self._log_piece(*place, start)}
             self._log_offsets[place] = body["data"]["next_offset"]
         else:
-            body = {"data": self._data(topic)}
+            body = {"data": getattr(self, topic)}
         self._socket.send(json.dumps(names | body))
-
-    def _data(self, topic: str) -> Json:
-        data: Json = getattr(self, topic)
-        if topic == "session":
-            data = data | {"now": time.time()}
-        return data
 
     def _answer(self, route: Route) -> None:
         url = urlparse(route.request.url)
@@ -122,7 +115,7 @@ class FakeApi:
         elif parts[0] == "jobs" and len(parts) == 2:
             route.fulfill(json=self.views.get(parts[1]) or a_job_view(parts[1]))
         else:
-            route.fulfill(json=self._data(path))
+            route.fulfill(json=getattr(self, path))
 
     def _log_piece(self, job: str, stream: str, offset: int | None) -> Json:
         text = self.logs.get(job, "") if stream == "stdout" else ""

@@ -13,7 +13,9 @@ def dated(age: float = 0.0) -> Json:
 
 
 def a_session(minutes_left: float = 145, **changes: Any) -> Json:
+    """As the server said it a second later, so that a time left is right for a minute."""
     now = time.time()
+    left = 60 * minutes_left
     job = {
         "id": "4711",
         "name": "jupyter",
@@ -26,8 +28,8 @@ def a_session(minutes_left: float = 145, **changes: Any) -> Json:
         "gpus": 2,
         "gpu_type": "a100",
         "started": now - 95 * 60,
-        "ends": now + minutes_left * 60,
-        "time_left": minutes_left * 60,
+        "ends": now + left,
+        "time_left": left,
         "ends_from": "environment",
         **dated(),
     }
@@ -52,7 +54,7 @@ def a_session(minutes_left: float = 145, **changes: Any) -> Json:
             "storage": True,
             "batch": True,
         },
-        "now": now,
+        "now": now + 1,
         **changes,
     }
 

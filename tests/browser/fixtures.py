@@ -25,6 +25,9 @@ FLAGS = [
     "--disable-sync",
 ]
 
+#: Milliseconds that a busy machine may take for anything.
+PATIENCE = 45_000
+
 #: Where screenshots go when somebody wants to look at them.
 SCREENSHOTS_VARIABLE = "JUPYTER_HPC_SCREENSHOTS"
 
@@ -36,9 +39,10 @@ def browser() -> Iterator[Browser]:
     Not for the whole run: while Playwright's synchronous side is open, its event
     loop counts as running, and the async tests of other modules could not start theirs.
     """
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
     path = chromium()
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
@@ -56,13 +60,21 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 @pytest.fixture
 def page(context: BrowserContext) -> Iterator[Page]:
     """A fresh tab."""
-    page = context.new_page()
-    page.set_default_timeout(45_000)
-    # On a busy machine JupyterLab gives its own theme up after a moment, and says so in a dialog.
-    theme = page.get_by_role("dialog").filter(has_text="Error Loading Theme")
-    page.add_locator_handler(theme, lambda: theme.get_by_role("button").last.click())
+    page = patient_tab(context)
     yield page
     page.close()
+
+
+def patient_tab(context: BrowserContext) -> Page:
+    """A tab that gives a busy machine its time.
+
+    There JupyterLab gives its own theme up after a moment, and says so in a dialog.
+    """
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    theme = page.get_by_role("dialog").filter(has_text="Error Loading Theme")
+    page.add_locator_handler(theme, lambda: theme.get_by_role("button").last.click())
+    return page
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.tools import ROOT, unavailable
 
-START_SECONDS = 60.0
+START_SECONDS = 100.0
 
 #: No greeting, no news: they cover what a test wants to see and ask the network.
 QUIET_SETTINGS = {

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.batch.notebooks import AnyCell, Text, notebook
 from tests.browser.lab import QUIET_SETTINGS
+from tests.browser.steps import choose_command
 from tests.browser.waiting import wait_until
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import ENV_SETUP, Laptop
@@ -119,21 +121,21 @@ def write_notebook(cluster: Cluster, name: str, cells: Sequence[AnyCell]) -> Pat
     return cluster.home("alice") / name
 
 
-def open_notebook(page: Page, laptop: Laptop, path: str) -> Locator:
-    """The notebook, with its kernel ready."""
+def open_notebook(page: Page, laptop: Laptop, path: str) -> None:
+    """The notebook, with its kernel ready, whose first start changes it."""
     page.goto(run(laptop, "url", "mini").stdout.strip())
     page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=60_000)
     base = page.url.partition("/lab")[0]
     page.goto(f"{base}/lab/tree/{path}")
     page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=60_000)
     page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
-    return page.locator(".jp-NotebookPanel")
+    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
+    page.locator("#jp-main-dock-panel .lm-TabBar-tab.jp-mod-dirty").wait_for()
 
 
 def open_dialog(page: Page) -> Locator:
-    """The dialog with its first preview; a kernel's first start changes the notebook."""
+    """The dialog with its first preview."""
     toolbar = page.locator(".jp-NotebookPanel-toolbar")
-    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
     toolbar.get_by_role("button", name="Run as batch job").click()
     page.get_by_text("Save the notebook?").wait_for()
     page.get_by_role("button", name="Save and Go On").click()
@@ -148,28 +150,33 @@ def open_result(page: Page, name: str) -> None:
     page.get_by_role("button", name=name).click()
 
 
+def chosen_in(path: Path) -> Any:
+    """What a notebook remembers of its last job."""
+    return json.loads(path.read_text())["metadata"].get("jupyter-hpc", {}).get("batch")
+
+
 def test_from_the_button_to_the_figure(
     cluster: Cluster, laptop: Laptop, page: Page, screenshot: Take
 ) -> None:
     path = write_notebook(cluster, "project/line.ipynb", TRAINING)
     with connected(laptop, "mini") as session:
-        session.wait_for("ready", 60)
+        session.wait_for("ready", 120)
         open_notebook(page, laptop, "project/line.ipynb")
         dialog = open_dialog(page)
         dialog.get_by_role("tab", name="Job").click()
         dialog.get_by_text("#SBATCH --time=02:00:00").wait_for()
         dialog.get_by_role("tab", name="Changes").click()
         dialog.get_by_role("button", name="Cell 3").first.wait_for()
-        assert dialog.get_by_label("learning_rate").get_attribute("placeholder") == "0.1"
+        expect(dialog.get_by_label("learning_rate")).to_have_attribute("placeholder", "0.1")
 
         submit = dialog.get_by_role("button", name="Submit the job")
         dialog.get_by_label("Time limit").fill("9-00:00:00")
         dialog.get_by_text("is longer than partition cpu allows").wait_for()
-        assert submit.is_disabled()
+        expect(submit).to_be_disabled()
         dialog.get_by_label("Time limit").fill("00:10:00")
         dialog.get_by_label("steps").fill("50")
         dialog.get_by_role("tab", name="Script").click()
-        wait_until(page, submit.is_enabled)
+        expect(submit).to_be_enabled()
         dialog.get_by_text("(an estimate)").wait_for()
         screenshot("dialog")
         submit.click()
@@ -178,8 +185,8 @@ def test_from_the_button_to_the_figure(
         page.get_by_role("button", name="Open the Job").click()
         log = page.get_by_role("region", name="Output")
         log.get_by_text("step 40 loss:").wait_for(timeout=90_000)
-        saved = json.loads(path.read_text())["metadata"]["jupyter-hpc"]["batch"]
-        assert saved == {"request": {"time": "00:10:00"}, "parameters": {"steps": "50"}}
+        chosen = {"request": {"time": "00:10:00"}, "parameters": {"steps": "50"}}
+        wait_until(page, lambda: chosen_in(path) == chosen)
 
         page.get_by_role("tab", name="Files").click()
         page.get_by_role("button", name="cell05_1.png").click(timeout=60_000)
@@ -203,26 +210,23 @@ def test_a_refusal_leads_to_its_cell_and_the_file_browser_to_the_dialog(
     cells["metadata"]["jupyter-hpc"] = {"batch": {"request": {"time": "00:07:00"}}}
     write(cluster, "project/odd.ipynb", json.dumps(cells))
     with connected(laptop, "mini") as session:
-        session.wait_for("ready", 60)
+        session.wait_for("ready", 120)
         open_notebook(page, laptop, "project/odd.ipynb")
-        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
         page.locator(".jp-DirListing-item", has_text="odd.ipynb").click(button="right")
         page.get_by_role("menuitem", name="Run as batch job").click()
         page.get_by_role("button", name="Save and Go On").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_text("cannot become a script").wait_for()
-        assert dialog.get_by_label("Time limit").input_value() == "00:07:00"
+        expect(dialog.get_by_label("Time limit")).to_have_value("00:07:00")
         dialog.get_by_label("Time limit").press("Enter")
-        assert dialog.get_by_role("button", name="Submit the job").is_disabled()
+        expect(dialog.get_by_role("button", name="Submit the job")).to_be_disabled()
         screenshot("refused")
         dialog.get_by_role("button", name="Cell 3").click()
         dialog.wait_for(state="detached")
         active = page.locator(".jp-Notebook .jp-Cell.jp-mod-active")
-        assert "unheard_of" in active.inner_text()
+        expect(active).to_contain_text("unheard_of")
 
-        page.keyboard.press("Control+Shift+C")
-        page.locator(".lm-CommandPalette-input").fill("run as batch")
-        page.locator(".lm-CommandPalette-item").filter(has_text="Run as batch job").click()
+        choose_command(page, "Run as batch job")
         dialog.get_by_text("cannot become a script").wait_for()
         dialog.get_by_role("button", name="executed notebook instead").click()
         dialog.get_by_text("(an estimate)").wait_for()
@@ -251,13 +255,13 @@ def test_a_torch_training_by_the_button_and_from_the_laptop(
     laptop.write_profile("mini", {**PROFILE, "environment": {"setup": setup}})
     write_notebook(cluster, "project/torch.ipynb", TORCH_TRAINING)
     with connected(laptop, "mini") as session:
-        session.wait_for("ready", 60)
+        session.wait_for("ready", 120)
         open_notebook(page, laptop, "project/torch.ipynb")
         dialog = open_dialog(page)
         dialog.get_by_label("epochs").fill("40")
         dialog.get_by_label("Time limit").fill("00:10:00")
         submit = dialog.get_by_role("button", name="Submit the job")
-        wait_until(page, submit.is_enabled)
+        expect(submit).to_be_enabled()
         submit.click()
         page.get_by_role("button", name="Open the Job").click()
         log = page.get_by_role("region", name="Output")
@@ -265,7 +269,8 @@ def test_a_torch_training_by_the_button_and_from_the_laptop(
         page.get_by_role("tab", name="Files").click()
         page.get_by_role("button", name="cell05_1.png").click(timeout=60_000)
         page.locator(".jp-ImageViewer img").wait_for()
-        assert (cluster.home("alice") / "project" / "model.pt").stat().st_size > 500
+        model = cluster.home("alice") / "project" / "model.pt"
+        wait_until(page, lambda: model.exists() and model.stat().st_size > 500)
 
         (tmp_path / "torch.ipynb").write_text(json.dumps(notebook(TORCH_TRAINING)))
         small = ["--time", "10", "--cpus", "1", "--mem", "1G", "--gpus", "0"]

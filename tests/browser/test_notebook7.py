@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from tests.browser.fake_api import FakeApi
 from tests.browser.fake_values import a_session
 from tests.browser.lab import LabServer, lab_server
+from tests.browser.steps import choose_command
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -36,17 +36,7 @@ def open_panel(page: Page) -> Locator:
     panel = page.locator("#jupyter-hpc-panel")
     panel.wait_for(state="attached")
     page.locator(".jp-DirListing-item, .jp-Notebook .jp-Cell").first.wait_for()
-    from playwright.sync_api import TimeoutError as TooLate
-
-    palette = page.locator("#modal-command-palette")
-    command = palette.locator(".lm-CommandPalette-item").filter(has_text="Show the HPC Panel")
-    for _ in range(5):  # the palette closes when the notebook, just loaded, takes the focus
-        page.get_by_role("menuitem", name="View", exact=True).click()
-        page.get_by_role("menuitem", name="Activate Command Palette").click()
-        with suppress(TooLate):
-            palette.locator("input").fill("Show the HPC Panel", timeout=3000)
-            command.click(timeout=3000)
-            break
+    choose_command(page, "Show the HPC Panel")
     panel.wait_for()
     return panel
 

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.lab import QUIET_SETTINGS
+from tests.browser.steps import hold_notifications, show_panel
 from tests.browser.waiting import wait_until
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import ENV_SETUP, Laptop
@@ -79,9 +81,8 @@ def cluster_home(user: str) -> str:
 
 def open_panel(page: Page, laptop: Laptop) -> Locator:
     page.goto(run(laptop, "url", "mini").stdout.strip())
-    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=60_000)
-    page.get_by_role("tab", name="HPC").click()
-    panel = page.locator("#jupyter-hpc-panel")
+    panel = show_panel(page)
+    hold_notifications(page)
     panel.get_by_text("Time left").wait_for()
     return panel
 
@@ -99,12 +100,12 @@ def test_my_jobs_their_log_and_a_cancel(
     submit(cluster, "mallory", "not-mine")
     laptop.write_profile("mini", {"allocation": {"time": "02:00:00"}})
     with connected(laptop, "mini") as session:
-        session.wait_for("ready", 60)
+        session.wait_for("ready", 120)
         panel = open_panel(page, laptop)
         panel.get_by_role("button", name=HOSTILE).wait_for()
-        assert panel.get_by_text("not-mine").count() == 0
+        expect(panel.get_by_text("not-mine")).to_have_count(0)
         row = panel.get_by_role("row").filter(has_text="waits")
-        assert "PENDING" in row.inner_text()
+        expect(row).to_contain_text("PENDING")
         screenshot("jobs")
 
         panel.get_by_role("button", name=HOSTILE).click()
@@ -119,14 +120,14 @@ def test_my_jobs_their_log_and_a_cancel(
         panel.get_by_role("button", name="Release").click()
         page.get_by_role("dialog").get_by_role("button", name="Release").click()
         page.get_by_text(f"Slurm has been told to release job {held}.").wait_for()
-        wait_until(page, lambda: state(cluster, held) == "RUNNING", 60)
-        panel.get_by_label(f"Select job {held}").uncheck()
+        wait_until(page, lambda: state(cluster, held) == "RUNNING", 90)
+        expect(panel.get_by_label(f"Select job {held}")).not_to_be_checked()
 
         panel.get_by_label(f"Select job {growing}").check()
         panel.get_by_role("button", name="Cancel").click()
         page.get_by_role("dialog").get_by_role("button", name="Cancel the Job").click()
         page.get_by_text(f"Slurm has been told to cancel job {growing}.").wait_for()
-        wait_until(page, lambda: state(cluster, growing) == "", 60)
+        wait_until(page, lambda: state(cluster, growing) == "", 90)
         panel.get_by_role("button", name=FINISHED).click()
         over = panel.get_by_role("row").filter(has_text=HOSTILE).first
         over.get_by_text("CANCELLED").wait_for(timeout=90_000)  # the database lags behind
@@ -148,16 +149,16 @@ def test_the_time_limit_and_an_idle_gpu_are_announced(
         },
     )
     with connected(laptop, "mini") as session:
-        session.wait_for("ready", 60)
+        session.wait_for("ready", 120)
         panel = open_panel(page, laptop)
         page.locator("body[data-jp-theme-name='JupyterLab Dark']").wait_for(state="attached")
         page.get_by_text(re.compile(r"ends in 2\d min: its job reaches the time limit")).wait_for()
-        page.get_by_text(re.compile(r"GPU 0 has been idle for \d+ s\.")).wait_for()
+        page.get_by_text(re.compile(r"GPU 0 has been idle for \d+ (s|min)\.")).wait_for()
         screenshot("idle")
         # Nobody waits for the limit: it comes nearer, as an administrator can make it.
         asked = ["squeue", "--noheader", "--format=%A", "--user=alice"]
         job = str(cluster.run("login1", asked).stdout).strip()
-        shorter = ["scontrol", "update", f"JobId={job}", "TimeLimit=4"]
+        shorter = ["scontrol", "update", f"JobId={job}", "TimeLimit=9"]
         cluster.run("login1", shorter, check=True)
         panel.get_by_role("button", name="Ask Slurm now").click()
         page.get_by_text(re.compile(r"ends in \d min\. All documents are saved\.")).wait_for()

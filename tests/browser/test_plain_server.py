@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.lab import LabServer, lab_server
+from tests.browser.steps import show_panel
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -29,20 +32,17 @@ def test_each_section_says_what_is_missing(page: Page, lab: LabServer) -> None:
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(lab.address())
-    page.wait_for_selector("#jupyter-hpc-panel", state="attached")
-    page.get_by_role("tab", name="HPC").click()
-    panel = page.locator("#jupyter-hpc-panel")
+    panel = show_panel(page)
     panel.get_by_text("This server does not run inside a job of Slurm.").wait_for()
     sections = panel.locator(".jp-Hpc-section")
-    assert sections.count() == 4
+    expect(sections).to_have_count(4)
     for name in ("GPUs", "Jobs"):
         section = sections.filter(has=page.get_by_role("button", name=name, exact=True))
         sentence = section.locator(".jp-Hpc-problem strong")
-        sentence.wait_for()
-        assert len(sentence.inner_text()) > 20
+        expect(sentence).to_have_text(re.compile(".{20}"))
     storage = sections.filter(has=page.get_by_role("button", name="Storage", exact=True))
     storage.get_by_role("meter").first.wait_for()
-    assert page.locator(".jp-Hpc-status").inner_text() != ""
+    expect(page.locator(".jp-Hpc-status")).to_have_text(re.compile("."))
     assert complaints == []
 
 

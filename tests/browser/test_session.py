@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.steps import run_cell, show_panel
+from tests.browser.waiting import wait_until
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import user_named
-from tests.connect.sessions import connected, run
+from tests.connect.sessions import Session, connected, run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -61,23 +63,22 @@ def test_the_bookmark_shows_the_queue_and_becomes_jupyterlab(
         bookmark = _bookmark(laptop)
         page.goto(bookmark)
         page.get_by_role("heading", name="Waiting in the queue").wait_for()
-        page.get_by_text(session.events[-1]["reason_text"]).wait_for()
+        wait_until(page, lambda: page.get_by_text(_reason(session)).is_visible())
         screenshot("queue")
         cluster.run("login1", ["scancel", "--user=mallory"])
-        session.wait_for("ready", 60)
+        session.wait_for("ready", 120)
         _lab(page)
         assert page.url.startswith(bookmark) and "token" not in page.url
         assert run(laptop, "stop", "mini").returncode == 0
-        session.wait_exit()
+        session.wait_exit(60)
     with connected(laptop, "mini", "--partition", "cpu") as session:
-        ready = session.wait_for("ready", 60)
+        ready = session.wait_for("ready", 120)
         assert ready["node"] == "cpu01" and ready["url"] == bookmark
         page.goto(bookmark)
         _lab(page)
         assert page.request.get(bookmark.replace("/lab", "/api/status")).status == 200
         page.locator(".jp-LauncherCard").first.wait_for()
-        page.get_by_role("tab", name="HPC").click()
-        page.get_by_text("cpu01").first.wait_for()
+        show_panel(page).get_by_text("cpu01").first.wait_for()
         screenshot("lab")
 
 
@@ -85,7 +86,7 @@ def test_another_browser_needs_the_token(
     cluster: Cluster, laptop: Laptop, browser: Browser
 ) -> None:
     with connected(laptop, "mini") as session:
-        url = session.wait_for("ready", 60)["url"]
+        url = session.wait_for("ready", 120)["url"]
         other = browser.new_context()
         try:
             page = other.new_page()
@@ -110,29 +111,27 @@ def test_a_running_cell_loses_nothing_in_a_black_hole(
     count = (seconds + 10) * 10
     _write(cluster, "counter.ipynb", _notebook(COUNTER.format(count=count)))
     with connected(laptop, "mini") as session:
-        session.wait_for("ready", 60)
+        session.wait_for("ready", 120)
         _enter(page, laptop)
         page.goto(_bookmark(laptop) + "/tree/counter.ipynb")
-        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
+        run_cell(page)
         page.evaluate("window.notReloaded = true")
-        page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
-        page.keyboard.press("Shift+Enter")
-        _wait(lambda: len(_shown(page)) > 10, 20)
+        wait_until(page, lambda: len(_shown(page)) > 10)
         cluster.black_hole()
         try:
             began = time.monotonic()
-            before = len(_shown(page))
-            session.wait_for("reconnecting", 15)
-            page.wait_for_timeout((seconds - (time.monotonic() - began)) * 1000)
+            session.wait_for("reconnecting", 60)
+            before = len(_shown(page))  # what was under way has come by now
+            page.wait_for_timeout(max(0, seconds - (time.monotonic() - began)) * 1000)
             during = len(_shown(page))
             screenshot(f"hole-{seconds}")
         finally:
             cluster.fill_hole()
             back = time.monotonic()
-        session.wait_for("reconnected", 20)
+        session.wait_for("reconnected", 60)
         recovered = session.stamps[session.names().index("reconnected")] - back
         print(f"back {recovered:.2f} s after the link")
-        _wait(lambda: len(_shown(page)) >= count, 60)
+        wait_until(page, lambda: len(_shown(page)) >= count, 90)
         assert during < before + 30, "the hole was none"
         assert _shown(page) == list(range(count))
         page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
@@ -169,10 +168,10 @@ def _shown(page: Page) -> list[int]:
     return [int(number) for number in re.findall(r"^\d+$", "\n".join(texts), re.M)]
 
 
-def _wait(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.2)
+def _reason(session: Session) -> str:
+    """Why the job waits, by the newest report; the page follows it."""
+    reports = [event for event in session.events if event["event"] == "pending"]
+    return str(reports[-1]["reason_text"])
 
 
 def _notebook(source: str) -> str:

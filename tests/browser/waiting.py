@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
-def wait_until(page: Page, condition: Callable[[], bool], seconds: float = 15) -> None:
+def wait_until(page: Page, condition: Callable[[], bool], seconds: float = 45) -> None:
     """Let the browser work until `condition` holds; AssertionError if it does not in time."""
     deadline = time.monotonic() + seconds
     while not condition():
