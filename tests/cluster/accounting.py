@@ -80,7 +80,7 @@ def install(target: Path) -> None:
         raise StartFailed(f"mariadb-install-db failed: {done.stdout}{done.stderr}")
 
 
-def start(login: Host, patience: float = 20) -> None:
+def start(login: Host, patience: float = 60) -> None:
     """Start MariaDB, wait until it answers, and start slurmdbd."""
     deadline = time.monotonic() + patience
     login.start("mariadbd")
@@ -96,7 +96,7 @@ def fill(login: Host, database: Path) -> None:
     """
     start(login)
     login.start("slurmctld")
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while "gres|gpu:p4" not in login.run(["sacctmgr", "-nP", "list", "tres"]).stdout:
         _give_up_after(deadline, login, "slurmctld")
     # Without a controller to notify, every change takes half the time.

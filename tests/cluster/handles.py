@@ -68,7 +68,7 @@ class Handles:
         input: str | bytes | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        timeout: float = 30,
+        timeout: float = 60,
         check: bool = False,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on a host as any user, without SSH."""
@@ -196,7 +196,7 @@ class Handles:
 
     # Repair
 
-    def wait_until_idle(self, patience: float = 20) -> None:
+    def wait_until_idle(self, patience: float = 60) -> None:
         """Wait until every node is idle."""
         deadline = time.monotonic() + patience
         # A client that finds nobody listening sleeps for a second before it tries again.
@@ -212,7 +212,7 @@ class Handles:
                 raise StartFailed(f"nodes are not idle: {shown.stdout}{shown.stderr}{log}")
             time.sleep(0.05)
 
-    def heal(self, patience: float = 30) -> None:
+    def heal(self, patience: float = 90) -> None:
         """Repair every fault, end every job, and wait until all nodes are idle."""
         self.fill_hole()
         self.homes.restore_all()

@@ -129,7 +129,7 @@ class Host:
         input: str | bytes | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        timeout: float = 30,
+        timeout: float = 60,
         check: bool = False,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end; all that it started is killed at the deadline."""
@@ -196,12 +196,12 @@ class Host:
             background = ("sh", "-c", '"$@" &', "sh") if entry.stays_in_foreground else ()
             argv = (*on_cpu(self._cpu), *background, *entry.argv)
             process = self.popen(argv, user=entry.user, stdout=said, stderr=said)
-            code = process.wait(30)
+            code = process.wait(60)
             said.seek(0)
             if code:
                 message = said.read().decode("utf-8", "replace")
                 raise StartFailed(f"{daemon} on {self.name} exited with {code}: {message}")
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while wait and not self._is_ready(daemon):
             if time.monotonic() > deadline:
                 raise StartFailed(f"{daemon} on {self.name} is gone: {self.log(daemon)[-2000:]}")
@@ -245,7 +245,7 @@ class Host:
                 return process
         return None
 
-    def stop(self, daemon: str, sig: signal.Signals = signal.SIGTERM, patience: float = 15) -> None:
+    def stop(self, daemon: str, sig: signal.Signals = signal.SIGTERM, patience: float = 60) -> None:
         """Signal a daemon and wait until it has ended; sshd's open sessions live on."""
         process = self.daemon(daemon)
         if process is None:

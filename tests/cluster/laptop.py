@@ -47,7 +47,7 @@ class Laptop:
         }
 
     def ssh(
-        self, host: str, *command: str, options: Iterable[str] = (), timeout: float = 30
+        self, host: str, *command: str, options: Iterable[str] = (), timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """Run a command with OpenSSH's client; it never asks."""
         return subprocess.run(

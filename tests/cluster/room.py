@@ -134,12 +134,13 @@ class Room:
         self._children.append(child)
         return child
 
-    def _await_ready(self, child: subprocess.Popen[bytes], name: str, patience: float = 10) -> None:
+    def _await_ready(self, child: subprocess.Popen[bytes], name: str, patience: float = 60) -> None:
         assert child.stdout is not None
         said = b""
         deadline = time.monotonic() + patience
         while not said.endswith(b"ready\n"):
-            readable, _, _ = select.select([child.stdout], [], [], deadline - time.monotonic())
+            left = max(0.0, deadline - time.monotonic())
+            readable, _, _ = select.select([child.stdout], [], [], left)
             chunk = os.read(child.stdout.fileno(), 4096) if readable else b""
             if not chunk:
                 raise StartFailed(f"{name} did not come up: {said.decode('utf-8', 'replace')}")

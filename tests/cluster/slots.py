@@ -118,7 +118,7 @@ def _users_of(slot: Slot) -> list[int]:
     return found
 
 
-def _end_processes(slot: Slot, patience: float = 10) -> None:
+def _end_processes(slot: Slot, patience: float = 60) -> None:
     deadline = time.monotonic() + patience
     while living := _living(slot):
         for pid in living:
@@ -145,7 +145,7 @@ def _cgroup_folders(slot: Slot) -> list[Path]:
     return sorted(CGROUP_ROOT.glob(f"*/{slot.name}"))
 
 
-def _remove_cgroup(folder: Path, patience: float = 5) -> None:
+def _remove_cgroup(folder: Path, patience: float = 60) -> None:
     """Remove a cgroup tree; the kernel needs a moment after its last process."""
     deadline = time.monotonic() + patience
     while True:

@@ -19,6 +19,8 @@ from tests.cluster.layout import Slot
 from tests.cluster.room import CHECKOUT
 from tests.cluster.switches import Switches
 
+pytestmark = pytest.mark.timeout(300)
+
 _TEST_FILE = """
 import time
 import pytest
@@ -34,7 +36,7 @@ def test_that_{name}(cluster_with):
 
 _DEEDS = {
     "fails": "raise ValueError",
-    "hangs": "time.sleep(60)",
+    "hangs": "time.sleep(600)",
     "ends_the_session": "pytest.exit('enough')",
 }
 
@@ -54,7 +56,7 @@ def test_down_leaves_nothing_and_is_quick() -> None:
     assert kinds >= {"process", "link", "route", "folder"}
     began = time.monotonic()
     cluster.down()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert _left_in(cluster.slot) == []
     cluster.down()
 
@@ -74,7 +76,7 @@ def test_nothing_is_left_by_a_test_that(deed: str, tmp_path: Path) -> None:
         slot = _slot_of(run)
         if deed == "hangs":
             run.send_signal(signal.SIGINT)
-        run.communicate(timeout=30)
+        run.communicate(timeout=60)
     assert run.returncode != 0
     assert _left_in(slot) == []
 
@@ -86,8 +88,8 @@ def test_after_kill_9_all_processes_end_and_the_next_owner_sweeps(tmp_path: Path
         slot = _slot_of(run)
         assert slots.try_lock(slot) is None
         run.kill()
-        run.communicate(timeout=10)
-    deadline = time.monotonic() + 5
+        run.communicate(timeout=60)
+    deadline = time.monotonic() + 60
     while any(line.startswith(("process", "link")) for line in _left_in(slot)):
         assert time.monotonic() < deadline, _left_in(slot)
         time.sleep(0.05)
@@ -111,7 +113,7 @@ def test_developers_start_and_stop_one_by_hand() -> None:
     command = [sys.executable, "-m", "tests.cluster"]
     done = subprocess.run(
         [*command, "up", "--switch", "accounting=no", "--switch", "mfa"],
-        cwd=CHECKOUT, capture_output=True, text=True, timeout=60,
+        cwd=CHECKOUT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     number = done.stdout.split()[1]
     slot = Slot(int(number))
@@ -119,7 +121,7 @@ def test_developers_start_and_stop_one_by_hand() -> None:
         assert slots.try_lock(slot) is None
         shell = subprocess.run(
             [*command, "shell", "gpu01", "--user", "alice", "--number", number],
-            cwd=CHECKOUT, input="hostname\nid -un\n", capture_output=True, text=True, timeout=30,
+            cwd=CHECKOUT, input="hostname\nid -un\n", capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         assert shell.stdout.split() == ["gpu01", "alice"]
     finally:
@@ -130,7 +132,7 @@ def test_developers_start_and_stop_one_by_hand() -> None:
 def test_a_visit_ends_with_its_shell() -> None:
     visit = subprocess.run(
         [sys.executable, "-m", "tests.cluster"], input="hostname\nid -un\n",
-        cwd=CHECKOUT, capture_output=True, text=True, timeout=60,
+        cwd=CHECKOUT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert visit.stdout.endswith("ends with this shell.\nlogin1\nalice\n")
     assert _left_in(Slot(int(visit.stdout.split()[1]))) == []

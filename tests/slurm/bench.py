@@ -56,7 +56,7 @@ class Bench:
     async def read(self, path: str) -> str:
         return await self._shell('cat "$1"', path)
 
-    async def printed(self, path: str, patience: float = 30) -> str:
+    async def printed(self, path: str, patience: float = 60) -> str:
         """What a job has written to its output file, once there is a line of it.
 
         The file appears some time after Slurm calls the job running.
@@ -89,7 +89,7 @@ class Bench:
     async def salloc(self, **request: object) -> tuple[SallocProgress, Completed]:
         """Ask for an allocation to its end, which is when it is granted or refused."""
         asked = Request(**{"time": "5", **request})  # type: ignore[arg-type]
-        done = await self.run(salloc_argv(asked), timeout=60)
+        done = await self.run(salloc_argv(asked), timeout=120)
         progress = read_salloc(done.stderr)
         if progress.job_id:
             self.jobs.append(progress.job_id)
@@ -100,7 +100,7 @@ class Bench:
         assert found is not None, f"job {job_id} is not in the queue"
         return found
 
-    async def job_when(self, job_id: str, what: Callable[[Job], bool], patience: float = 30) -> Job:
+    async def job_when(self, job_id: str, what: Callable[[Job], bool], patience: float = 60) -> Job:
         """The job once it looks as wanted."""
         found = None
 
@@ -120,7 +120,7 @@ class Bench:
         """The job once Slurm gives this reason."""
         return await self.job_when(job_id, lambda job: job.reason == reason)
 
-    async def gone(self, job_id: str, patience: float = 30) -> None:
+    async def gone(self, job_id: str, patience: float = 60) -> None:
         """Wait until the job has left the queue."""
 
         async def look() -> bool:
@@ -129,7 +129,7 @@ class Bench:
 
         await eventually(look, lambda: f"job {job_id} is still there", patience)
 
-    async def record_of(self, job_id: str, patience: float = 20) -> FinishedJob:
+    async def record_of(self, job_id: str, patience: float = 60) -> FinishedJob:
         """What accounting says once the job has ended.
 
         It lags behind, and calls a job "allocation" until it knows better.
@@ -154,7 +154,7 @@ class Bench:
 
 
 async def eventually(
-    look: Callable[[], Awaitable[bool]], told: Callable[[], str], patience: float
+    look: Callable[[], Awaitable[bool]], told: Callable[[], str], patience: float = 60
 ) -> None:
     """Ask again until it is so, or fail with what was seen last."""
     for _ in range(int(patience / 0.1)):

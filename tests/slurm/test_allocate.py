@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
+import time
 
+import psutil
 import pytest
 
 from jupyter_hpc.slurm import allocate
@@ -130,13 +133,21 @@ def test_the_keep_alive_script_lives_until_it_is_told() -> None:
     assert process.stdin is not None
     process.stdin.write(allocate.keep_alive_script().encode())
     process.stdin.close()
+    shell, sleeping = psutil.Process(process.pid), list[psutil.Process]()
+    deadline = time.monotonic() + 60
     try:
+        while not sleeping:  # from then on it hears signals
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+            sleeping = shell.children()
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.3)
         process.terminate()
-        assert process.wait(5) == 0
+        assert process.wait(60) == 0
     finally:
-        process.kill()
+        for each in (shell, *sleeping):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
         process.wait()
 
 

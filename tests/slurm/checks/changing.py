@@ -24,8 +24,10 @@ async def hold_and_release(bench: Bench) -> None:
 
 
 async def requeue(bench: Bench) -> None:
-    job_id = await bench.submit(name="again")
+    job_id = await bench.submit(name="again", partition="gpu", extra=("--exclusive",))
     await bench.running(job_id)
+    # Takes its place, or it could run again before it is looked at.
+    await bench.submit(partition="gpu", extra=("--exclusive",))
     await bench.client.requeue([job_id])
     job = await bench.job_when(job_id, lambda job: job.restarts == 1)
     assert job.phase in (Phase.PENDING, Phase.ENDING)

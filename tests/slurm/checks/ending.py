@@ -8,7 +8,8 @@ from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
 from tests.slurm.bench import Bench, eventually
 
-#: A minute is the shortest limit there is; the signal may come up to a minute early.
+#: A minute is the shortest limit there is. Slurm looks at limits every 30 seconds, so the
+#: signal may come so much earlier: it is asked for late enough for the script to have begun.
 LATE = (
     "#!/bin/sh\ntrap 'date +%s >\"$HOME/late-signal\"' USR1\n"
     'rm -f "$HOME/late-signal"\nwhile :; do sleep 0.2; done\n'
@@ -17,7 +18,7 @@ LATE = (
 
 async def start_the_late_job(bench: Bench) -> None:
     """Called before all checks, so that they need not wait for it."""
-    options = BatchOptions(output="/dev/null", signal="B:USR1@50")
+    options = BatchOptions(output="/dev/null", signal="B:USR1@15")
     bench.late_job = await bench.submit(LATE, options, name="late", time="1")
     bench.jobs.remove(bench.late_job)
 
@@ -36,7 +37,7 @@ async def exit_codes(bench: Bench) -> None:
     assert (record.time_limit, record.gpus, record.comment) == (600, 0, "c|d")
     assert record.started and record.ended and record.submitted and record.elapsed is not None
     assert record.ended - record.started == record.elapsed
-    assert 1 <= record.elapsed <= 5
+    assert 1 <= record.elapsed <= 60
     assert record.memory_mb and record.memory_mb > 0
     assert record.work_dir == await bench.home()
     assert record.usage and record.usage.cpu_seconds is not None
@@ -78,7 +79,7 @@ async def history(bench: Bench) -> None:
         jobs.update({job.id: job for job in await bench.client.history(3600)})
         return job_id in jobs
 
-    await eventually(listed, lambda: f"job {job_id} is not in {sorted(jobs)}", 15)
+    await eventually(listed, lambda: f"job {job_id} is not in {sorted(jobs)}")
     assert jobs[job_id].name == "history"
     assert all(job.phase is Phase.ENDED for job in jobs.values())
     assert bench.late_job not in jobs or jobs[bench.late_job].state == "TIMEOUT"
@@ -89,10 +90,11 @@ async def the_time_limit(bench: Bench) -> None:
     await bench.gone(bench.late_job, patience=120)
     record = await bench.record_of(bench.late_job)
     assert (record.state, record.time_limit) == ("TIMEOUT", 60)
-    assert record.elapsed and 55 <= record.elapsed <= 110
+    assert record.elapsed and 55 <= record.elapsed <= 150
     assert explain_state(record.state).cause == "time_limit"
     signalled = int(await bench.read(f"{await bench.home()}/late-signal"))
-    assert record.started and -1 <= signalled - record.started <= 30
+    assert record.started and record.ended
+    assert record.started + 10 <= signalled <= record.ended
 
 
 CHECKS = (exit_codes, cancelled, killed_by_a_signal, history, the_time_limit)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from jupyter_hpc.slurm import jobtext
+from jupyter_hpc.slurm.models import FinishedJob
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
-from tests.slurm.bench import Bench
+from tests.slurm.bench import Bench, eventually
 
 
 async def steps_of_a_script(bench: Bench) -> None:
@@ -44,8 +45,15 @@ async def a_chain_ends_its_own_tail(bench: Bench) -> None:
     await bench.gone(array_id)
     record = await bench.record_of(f"{array_id}_1")
     assert record.state == "COMPLETED"
-    rest = [job for job in await bench.client.finished([array_id]) if job.id != f"{array_id}_1"]
-    assert rest and {job.state for job in rest} == {"CANCELLED"}
+    rest: list[FinishedJob] = []
+
+    async def over() -> bool:
+        found = await bench.client.finished([array_id])
+        rest[:] = [job for job in found if job.id != f"{array_id}_1"]
+        return bool(rest) and all(job.phase is Phase.ENDED for job in rest)
+
+    await eventually(over, lambda: f"accounting says {rest} of the tail")
+    assert {job.state for job in rest} == {"CANCELLED"}
 
 
 async def a_job_puts_itself_back(bench: Bench) -> None:
@@ -59,10 +67,14 @@ fi
 """
     options = BatchOptions(output=f"{home}/back-%j.out", open_append=True, requeue=True)
     job_id = await bench.submit(script, options)
-    job = await bench.job_when(job_id, lambda job: job.restarts == 1)
-    assert job.phase in (Phase.PENDING, Phase.ENDING)
-    await bench.gone(job_id, patience=90)
-    lines = (await bench.read(f"{home}/back-{job_id}.out")).splitlines()
+    path, lines = f"{home}/back-{job_id}.out", list[str]()
+
+    async def ran_again() -> bool:
+        lines[:] = (await bench.printed(path)).splitlines()
+        return "run 1" in lines
+
+    await eventually(ran_again, lambda: f"{path} has {lines}", 90)
+    await bench.gone(job_id)
     said = [line for line in lines if not line.startswith("slurmstepd")]
     assert said == ["run 0", "run 1"]
 
