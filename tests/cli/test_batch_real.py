@@ -15,6 +15,8 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.sessions import command, connected, environment
 
+pytestmark = pytest.mark.timeout(300)
+
 SMALL = ["--time", "5", "--cpus", "1", "--mem", "500M", "--gpus", "0"]
 
 
@@ -73,7 +75,7 @@ def test_submit_wait_log_and_results(
     folder = notebook.parent
     with connected(laptop, "mini") if session else contextlib.nullcontext() as running:
         if running is not None:
-            running.wait_for("ready")
+            running.wait_for("ready", 120)
         before = cluster.authentications("login1", "alice")
         done = _hpc(
             laptop, folder, "submit", notebook.name, "--on", "mini", *SMALL,

@@ -10,9 +10,12 @@ import urllib.parse
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.connect.sessions import CHECKOUT, command
 from tests.connect.terminal import Terminal
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -38,7 +41,7 @@ def _processes(mark: str) -> list[str]:
 
 def _get(url: str) -> int:
     parts = urllib.parse.urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
     try:
         connection.request("GET", f"/api/status?{parts.query}")
         return connection.getresponse().status
@@ -49,14 +52,15 @@ def _get(url: str) -> int:
 def test_the_demo_opens_jupyterlab_and_leaves_nothing(tmp_path: Path) -> None:
     folder, home = tmp_path / "demo", tmp_path / "home"
     home.mkdir()
-    words = command("demo", "--folder", str(folder), "--no-browser", "--wait", "1")
+    # So long that the wait is not over before it is looked at.
+    words = command("demo", "--folder", str(folder), "--no-browser", "--wait", "12")
     with Terminal(words, _environment(home)) as terminal:
-        terminal.expect("Job 1 waits: ")
-        terminal.expect(r"JupyterLab on demo-gpu1 \(job 1, over ssh\)", 60)
+        terminal.expect("Job 1 waits: ", 60)
+        terminal.expect(r"JupyterLab on demo-gpu1 \(job 1, over ssh\)", 120)
         url = terminal.expect(r"http://localhost:\d+/lab\?token=[0-9a-f]+")
         assert _get(url) == 200
         terminal.control_c()
-        assert terminal.wait(30) == 0
+        assert terminal.wait(60) == 0
         assert "was cancelled, as asked" in terminal.shown
         assert "Traceback" not in terminal.shown
     assert _processes(str(folder)) == []
@@ -71,13 +75,13 @@ def test_the_demo_can_ask_for_a_password_and_a_code(tmp_path: Path) -> None:
     home.mkdir()
     words = command("demo", "--folder", str(tmp_path / "d"), "--no-browser", "--mfa")
     with Terminal(words, _environment(home)) as terminal:
-        shown = terminal.expect(r"Password: \S+   Code: \d+")
+        shown = terminal.expect(r"Password: \S+   Code: \d+", 60)
         found = re.fullmatch(r"Password: (\S+)   Code: (\d+)", shown)
         assert found is not None
         terminal.expect("[Pp]assword")
         terminal.type(f"{found[1]}\n")
         terminal.expect("[Cc]ode")
         terminal.type(f"{found[2]}\n")
-        terminal.expect(r"over ssh\)", 60)
+        terminal.expect(r"over ssh\)", 120)
         terminal.control_c()
-        assert terminal.wait(30) == 0
+        assert terminal.wait(60) == 0

@@ -18,7 +18,7 @@ from jupyter_hpc.connect.gate import Gate
 from jupyter_hpc.connect.link import Link
 from jupyter_hpc.errors import ConnectError
 from tests.connect.link_helpers import MutePipe, mute_pipe
-from tests.relay.harness import SECRET, RelayProcess, running_relay
+from tests.relay.harness import PATIENCE, SECRET, RelayProcess, running_relay
 
 GATE_SECRET = "the-secret-of-the-gate"
 
@@ -202,7 +202,7 @@ class Client:
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in fields.items() if value]
         self.writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body)
 
-    async def answer(self, timeout: float = 15) -> Answer:
+    async def answer(self, timeout: float = PATIENCE) -> Answer:
         """One answer with a known length."""
         head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), timeout)
         answer = Answer(head)
@@ -210,7 +210,7 @@ class Client:
         body = await asyncio.wait_for(self.reader.readexactly(length), timeout)
         return Answer(head + body)
 
-    async def rest(self, timeout: float = 15) -> bytes:
+    async def rest(self, timeout: float = PATIENCE) -> bytes:
         """Everything until the end."""
         return await asyncio.wait_for(self.reader.read(-1), timeout)
 

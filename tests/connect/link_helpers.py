@@ -10,10 +10,12 @@ from jupyter_hpc.connect.link_events import (
     LinkEvent,
 )
 from tests.relay.harness import (
+    PATIENCE,
     SECRET,
     Collector,
     RelayProcess,
     SocketPipe,
+    until,
 )
 
 
@@ -27,11 +29,17 @@ class Watched:
     def kinds(self) -> list[type[LinkEvent]]:
         return [type(event) for event in self.events]
 
-    async def told(self, kind: type[LinkEvent], timeout: float = 6) -> None:
+    async def told(self, kind: type[LinkEvent], timeout: float = PATIENCE) -> None:
         deadline = time.monotonic() + timeout
         while kind not in self.kinds():
             assert time.monotonic() < deadline, f"no {kind.__name__} in {self.events}"
             await asyncio.sleep(0.01)
+
+
+async def heard(link: Link) -> None:
+    """Wait for the next word of the relay: silence is counted from there."""
+    last = link._heard
+    await until(lambda: link._heard > last)
 
 
 def opened(link: Link, target: str = "") -> Collector:

@@ -78,7 +78,7 @@ class Opened:
         self, method: str, path: str, body: bytes = b"", **headers: str
     ) -> tuple[int, bytes, Mapping[str, str]]:
         """One request to the local port, with the headers that are given and no more."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             names = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body or None, names)
@@ -94,8 +94,8 @@ class Opened:
         assert status == 201, body
         kernel = json.loads(body)["id"]
         socket = self.cluster.hosts[NODE].file(f"{self.private}/run/kernel-{kernel}-ipc-5")
-        until(socket.is_socket, 30)
-        until(lambda: bool(self.cluster.hosts[NODE].listeners("alice")), 10)
+        until(socket.is_socket)
+        until(lambda: bool(self.cluster.hosts[NODE].listeners("alice")))
 
     def processes(self, host: str) -> list[tuple[int, tuple[str, ...]]]:
         """(process id inside the host, command line) of alice's processes."""
@@ -117,10 +117,10 @@ def alices_laptop(cluster: Cluster, name: str, **more: Mapping[str, Any]) -> Lap
 def end_jobs(cluster: Cluster) -> None:
     for user in ("alice", "mallory"):
         cluster.run("login1", ["scancel", f"--user={user}"])
-    cluster.wait_until_idle()
+    cluster.wait_until_idle(60)
 
 
-def until(condition: Callable[[], bool], seconds: float) -> None:
+def until(condition: Callable[[], bool], seconds: float = 40) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

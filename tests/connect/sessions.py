@@ -35,7 +35,7 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "jupyter_hpc", *words]
 
 
-def run(laptop: Laptop, *words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def run(laptop: Laptop, *words: str, timeout: float = 90) -> subprocess.CompletedProcess[str]:
     """One command of jupyter-hpc on the laptop, without a terminal."""
     return subprocess.run(
         command(*words),
@@ -82,7 +82,7 @@ class Session:
         for line in self.process.stderr:
             self.errors += line
 
-    def wait_for(self, name: str, timeout: float = 40, after: int = 0) -> dict[str, Any]:
+    def wait_for(self, name: str, timeout: float = 60, after: int = 0) -> dict[str, Any]:
         """The first event of that name from position `after` on; AssertionError if none comes."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -91,7 +91,7 @@ class Session:
                     return event
             if self.process.poll() is not None:
                 for thread in self._threads:
-                    thread.join(5)
+                    thread.join(20)
                 if not any(event["event"] == name for event in self.events[after:]):
                     break
             time.sleep(0.02)
@@ -103,19 +103,19 @@ class Session:
     def names(self) -> list[str]:
         return [event["event"] for event in self.events]
 
-    def end(self, sig: signal.Signals = signal.SIGTERM, timeout: float = 20) -> int:
+    def end(self, sig: signal.Signals = signal.SIGTERM, timeout: float = 60) -> int:
         """Send a signal and return the exit code."""
         self.process.send_signal(sig)
         return self.wait_exit(timeout)
 
-    def wait_exit(self, timeout: float = 20) -> int:
+    def wait_exit(self, timeout: float = 60) -> int:
         code = self.process.wait(timeout)
         for thread in self._threads:
-            thread.join(5)
+            thread.join(20)
         return code
 
     def get(
-        self, path: str, headers: Mapping[str, str] | None = None, timeout: float = 10
+        self, path: str, headers: Mapping[str, str] | None = None, timeout: float = 30
     ) -> tuple[int, bytes, dict[str, str]]:
         """One request to the session's local port."""
         port = record(self.laptop, "mini")["port"]
@@ -146,7 +146,7 @@ def connected(laptop: Laptop, *words: str) -> Iterator[Session]:
             session.process.send_signal(signal.SIGCONT)
             session.process.terminate()
             try:
-                session.process.wait(15)
+                session.process.wait(30)
             except subprocess.TimeoutExpired:
                 session.process.kill()
                 session.process.wait(10)

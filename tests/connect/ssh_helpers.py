@@ -17,7 +17,7 @@ from jupyter_hpc.connect.hostkeys import HostKeyQuestion
 from jupyter_hpc.connect.prompts import Question
 
 
-async def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait for something that other processes do."""
     end = asyncio.get_running_loop().time() + seconds
     while not condition():

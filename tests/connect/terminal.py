@@ -47,7 +47,7 @@ class Terminal:
             self.process.wait(10)
         os.close(self._ours)
 
-    def expect(self, pattern: str, timeout: float = 30) -> str:
+    def expect(self, pattern: str, timeout: float = 60) -> str:
         """Wait until the text after the last match shows `pattern`; returns the match."""
         deadline = time.monotonic() + timeout
         while True:
@@ -65,7 +65,7 @@ class Terminal:
     def control_c(self) -> None:
         os.write(self._ours, b"\x03")
 
-    def wait(self, timeout: float = 30) -> int:
+    def wait(self, timeout: float = 60) -> int:
         """Read to the end; the exit code."""
         deadline = time.monotonic() + timeout
         while self.process.poll() is None and time.monotonic() < deadline:

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import time
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.sessions import connected, run
+from tests.connect.secured import until
+from tests.connect.sessions import connected, record, run
 
 
 @pytest.fixture
 def laptop(cluster: Cluster) -> Iterator[Laptop]:
     fresh = cluster.laptop("alice", "extras")
-    fresh.write_profile("mini", {"slurm": {"poll_seconds": 60}})
+    fresh.write_profile("mini", {"slurm": {"poll_seconds": 600}})
     yield fresh
     cluster.run("login1", ["scancel", "--user=alice"])
-    cluster.wait_until_idle()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    cluster.wait_until_idle(60)
 
 
 def _get(port: int, path: str = "/") -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("localhost", port, timeout=10)
+    connection = http.client.HTTPConnection("localhost", port, timeout=30)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
@@ -44,38 +37,23 @@ def _get(port: int, path: str = "/") -> tuple[int, bytes]:
 def test_a_port_of_the_node_is_forwarded(cluster: Cluster, laptop: Laptop) -> None:
     with connected(laptop, "mini") as session:
         session.wait_for("ready")
-        remote = _free_port()
+        words = ["-m", "http.server", "0", "--bind", "127.0.0.1", "-d", "/etc/slurm"]
         server = cluster.popen(
-            "cpu01",
-            [
-                "python3",
-                "-m",
-                "http.server",
-                str(remote),
-                "--bind",
-                "127.0.0.1",
-                "-d",
-                "/etc/slurm",
-            ],
-            user="alice",
+            "cpu01", ["python3", "-u", *words], user="alice", stdout=subprocess.PIPE
         )
         try:
-            local = _free_port()
-            done = run(laptop, "forward", "mini", str(remote), "--port", str(local))
+            assert server.stdout is not None
+            remote = server.stdout.readline().split()[5].decode()  # Serving HTTP on HOST port PORT
+            local = record(laptop, "mini")["port"] - 10000  # the system gives this one to nobody
+            done = run(laptop, "forward", "mini", remote, "--port", str(local))
             assert done.returncode == 0, done.stderr
             assert done.stdout.strip() == f"http://localhost:{local}"
-            deadline = time.monotonic() + 10
-            status = 0
-            while status != 200 and time.monotonic() < deadline:
-                try:
-                    status, body = _get(local, "/slurm.conf")
-                except (OSError, http.client.HTTPException):
-                    time.sleep(0.2)
+            status, body = _get(local, "/slurm.conf")
             assert status == 200
             assert b"ClusterName" in body
         finally:
             server.kill()
-            server.wait(10)
+            server.communicate()
         wrong = run(laptop, "forward", "mini", "login1:22")
         assert wrong.returncode == 1
         assert "neither a port" in wrong.stderr
@@ -84,7 +62,7 @@ def test_a_port_of_the_node_is_forwarded(cluster: Cluster, laptop: Laptop) -> No
 def test_an_idle_session_is_released(cluster: Cluster, laptop: Laptop) -> None:
     with connected(laptop, "mini", "--idle-release", "4s") as session:
         job = session.wait_for("ready")["job_id"]
-        ended = session.wait_for("ended", 30)
+        ended = session.wait_for("ended")
         assert ended["cause"] == "requested"
         assert "released" in ended["text"]
         assert session.wait_exit() == 0
@@ -102,25 +80,25 @@ def test_new_makes_a_second_session_beside_the_first(cluster: Cluster, laptop: L
         assert names == ["mini", "mini-2"]
         assert run(laptop, "stop", "mini-2").returncode == 0
         assert two.wait_exit() == 0
-        assert cluster.jobs() == [first["job_id"]]
+        until(lambda: cluster.jobs() == [first["job_id"]])
 
 
 def test_an_adopted_pending_job_starts_without_waiting_for_a_poll(
     cluster: Cluster, laptop: Laptop
 ) -> None:
-    """With 60 s between two polls, only salloc's log can tell this soon."""
+    """With ten minutes between two polls, only salloc's log can tell this soon."""
     cluster.run(
         "login1", ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"], user="mallory"
     )
     other = cluster.laptop("alice", "second")
-    other.write_profile("mini")
+    other.write_profile("mini", {"slurm": {"poll_seconds": 600}})
     try:
         with connected(laptop, "mini") as one, connected(other, "mini") as two:
             job = one.wait_for("pending")["job_id"]
             assert two.wait_for("pending")["job_id"] == job
             cluster.run("login1", ["scancel", "--user=mallory"])
-            assert one.wait_for("ready", 30)["job_id"] == job
-            assert two.wait_for("ready", 30)["job_id"] == job
+            assert one.wait_for("ready")["job_id"] == job
+            assert two.wait_for("ready")["job_id"] == job
     finally:
         cluster.run("login1", ["scancel", "--user=mallory"])
 
@@ -131,5 +109,5 @@ def test_the_direct_way_is_there_for_those_who_ask(cluster: Cluster, laptop: Lap
         assert "TCP port" in session.wait_for("warning")["text"]
         assert session.get("/api")[0] == 200
         cluster.kill_sessions("login1")
-        session.wait_for("reconnected", 20)
+        session.wait_for("reconnected")
         assert session.get("/api")[0] == 200

@@ -73,7 +73,7 @@ async def test_a_pipe_that_closes_before_the_answer_is_an_error(tmp_path: object
         await asyncio.sleep(0.05)
         with pytest.raises(ConnectError, match="closed before"):
             await Watched().link.attach(dead)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < link_module.REPLY_TIMEOUT / 3
 
 
 async def test_bytes_of_an_old_pipe_do_not_count(node: RelayProcess) -> None:
@@ -183,7 +183,11 @@ class SlowPipe(SocketPipe):
         return max(0, len(self._buffer) - (6 << 20))
 
 
-async def test_an_upload_over_a_slow_line_neither_blocks_nor_alarms(node: RelayProcess) -> None:
+async def test_an_upload_over_a_slow_line_neither_blocks_nor_alarms(
+    node: RelayProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that the buffers take would need 15 s."""
+    monkeypatch.setattr(link_module, "SUSPECT_AFTER", 16)
     watched = Watched()
     link = watched.link
     _, pipe = await asyncio.get_running_loop().create_unix_connection(
@@ -202,7 +206,7 @@ async def test_an_upload_over_a_slow_line_neither_blocks_nor_alarms(node: RelayP
         waits.append(time.monotonic() - began)
         await asyncio.sleep(0.1)
     assert watched.kinds() == [LinkUp], "it suspects its own upload"
-    assert statistics.median(waits[len(waits) // 2 :]) < 1.5, "questions wait behind the upload"
+    assert statistics.median(waits[len(waits) // 2 :]) < 5, "questions wait behind the upload"
     assert pipe.idle < 0.2 * pipe.turns, "the line is not used"
     await link.close()
 

@@ -15,6 +15,7 @@ from jupyter_hpc.connect.gate import Gate
 from tests.browser.fixtures import FLAGS, SCREENSHOTS_VARIABLE
 from tests.connect.gate_helpers import GATE_SECRET, World, running_world
 from tests.connect.test_page import HOSTILE
+from tests.relay.harness import until
 from tests.tools import ROOT, chromium
 
 
@@ -24,7 +25,7 @@ async def tab() -> AsyncIterator[Page]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=FLAGS)
         page = await browser.new_page(viewport={"width": 900, "height": 700})
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(40_000)
         yield page
         await browser.close()
 
@@ -94,10 +95,7 @@ async def test_a_button_acts_after_its_question(world: World, tab: Page) -> None
     assert world.done == []
     tab.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
     await tab.get_by_role("button", name="Cancel the job").click()
-    for _ in range(100):
-        await asyncio.sleep(0.02)
-        if world.done:
-            break
+    await until(lambda: world.done)
     assert world.done == [("stop", {})]
     world.state.update(state="ended", text="The job was cancelled by you.")
     await tab.get_by_role("button", name="Start again").wait_for()

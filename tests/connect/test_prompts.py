@@ -14,6 +14,7 @@ import pytest
 from jupyter_hpc.connect.hostkeys import HostKeyQuestion
 from jupyter_hpc.connect.prompts import Field, NoPrompter, Question, TerminalPrompter
 from jupyter_hpc.errors import PromptNeeded
+from tests.relay.harness import PATIENCE, until
 
 KEY = HostKeyQuestion("login1", "", "ED25519", "SHA256:abc")
 
@@ -36,13 +37,13 @@ class Terminal:
 
     async def until(self, text: bytes) -> None:
         """Wait until the terminal shows `text`."""
-        for _ in range(200):
+
+        def shows() -> bool:
             with contextlib.suppress(BlockingIOError):
                 self.shown += os.read(self.master, 65536)
-            if text in self.shown:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(self.shown)
+            return text in self.shown
+
+        await until(shows)
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
@@ -97,7 +98,7 @@ async def test_host_keys_are_confirmed_as_with_ssh(
     for line in typed.splitlines(keepends=True):
         terminal.type(line)
         await asyncio.sleep(0.05)
-    assert await asyncio.wait_for(asking, 5) is answer
+    assert await asyncio.wait_for(asking, PATIENCE) is answer
 
 
 async def test_cancelling_restores_the_terminal_and_ends_the_thread(terminal: Terminal) -> None:
@@ -109,8 +110,7 @@ async def test_cancelling_restores_the_terminal_and_ends_the_thread(terminal: Te
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert terminal.echo
-    assert threading.active_count() == before
+    await until(lambda: terminal.echo and threading.active_count() == before)
 
 
 async def test_end_of_input_is_no_answer(terminal: Terminal) -> None:
@@ -120,7 +120,7 @@ async def test_end_of_input_is_no_answer(terminal: Terminal) -> None:
     await terminal.until(b"Code:")
     terminal.type("\x04")
     with pytest.raises(PromptNeeded, match="end of input"):
-        await asyncio.wait_for(asking, 5)
+        await asyncio.wait_for(asking, PATIENCE)
 
 
 async def test_a_missing_terminal_is_no_answer(tmp_path: object) -> None:

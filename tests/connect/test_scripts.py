@@ -54,8 +54,8 @@ async def test_one_connect_at_a_time_starts_the_server(tmp_path: Path) -> None:
 async def test_a_watched_file_is_shown_as_soon_as_it_grows(tmp_path: Path) -> None:
     file = tmp_path / "log"
     text = await remote.start_and_watch(
-        LocalRunner(), str(file), ["sh", "-c", "sleep 0.3; echo said; exit 4"], 5.0
+        LocalRunner(), str(file), ["sh", "-c", "sleep 0.3; echo said; exit 4"], 30.0
     )
     assert text.startswith("said\n")
-    whole = await remote.watch_file(LocalRunner(), str(file), len("said\n"), 5.0)
+    whole = await remote.watch_file(LocalRunner(), str(file), len("said\n"), 30.0)
     assert whole == f"said\n{remote.EXITED}4\n"

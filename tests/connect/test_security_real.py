@@ -23,7 +23,7 @@ from jupyter_hpc.relay.frames import (
 )
 from tests.cluster.cluster import Cluster
 from tests.cluster.layout import HOSTS, user_named
-from tests.connect.secured import NODE, Arguments, Opened, alices_laptop, end_jobs
+from tests.connect.secured import NODE, Arguments, Opened, alices_laptop, end_jobs, until
 from tests.connect.sessions import connected
 
 
@@ -47,7 +47,7 @@ def opened(cluster: Cluster, seen: Arguments) -> Iterator[Opened]:
 
 def test_nothing_listens_on_the_cluster_but_the_kernels_own_pipe(opened: Opened) -> None:
     hosts = opened.cluster.hosts
-    assert hosts["login1"].listeners("alice") == []
+    until(lambda: hosts["login1"].listeners("alice") == [])  # srun, which has started the step
     (left,) = hosts[NODE].listeners("alice")
     assert left.address == "127.0.0.1"
     shown = opened.cluster.run(NODE, ["ss", "-H", "-ltnp", f"sport = :{left.port}"]).stdout
@@ -157,7 +157,7 @@ def test_no_secret_in_an_environment_that_others_can_read(opened: Opened) -> Non
 _HELLO = """
 import os, socket, sys
 probe = socket.socket(socket.AF_UNIX)
-probe.settimeout(10)
+probe.settimeout(25)
 probe.connect(sys.argv[1])
 data = sys.stdin.buffer.read()
 size = int(sys.argv[2])

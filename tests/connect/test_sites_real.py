@@ -26,7 +26,7 @@ def _warnings(events: list[dict[str, object]]) -> str:
 
 def _end(cluster: Cluster) -> None:
     cluster.run("login1", ["scancel", "--user=alice"])
-    cluster.wait_until_idle()
+    cluster.wait_until_idle(60)
 
 
 def test_a_site_that_ends_allocations_without_a_shell(cluster_with: ClusterFactory) -> None:

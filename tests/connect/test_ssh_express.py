@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -20,6 +19,7 @@ from jupyter_hpc.relay.frames import HEADER
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.pipe_helpers import ECHO_RELAY, echoes
+from tests.connect.ssh_helpers import until
 
 NODE = "cpu01"
 SIZE = 3_000_000
@@ -78,17 +78,18 @@ async def test_a_login_that_only_forwards_is_made_to_answer_at_once(
     cluster: Cluster, laptop: Laptop
 ) -> None:
     """OpenSSH's server switches Nagle's algorithm off when it starts a command."""
-    started = cluster.log("login1", "sshd").count("Starting session")
+
+    def started() -> int:
+        return cluster.log("login1", "sshd").count("Starting session")
+
+    before = started()
     async with two_hops(laptop) as connections:
         pipe = await open_pipe("ssh", connections, Attach(NODE, ECHO_RELAY))
-        for _ in range(100):
-            if cluster.log("login1", "sshd").count("Starting session") > started:
-                break
-            await asyncio.sleep(0.05)
+        await until(lambda: started() > before)
         pipe.close()
         again = await open_pipe("ssh", connections, Attach(NODE, ECHO_RELAY))
         assert await echoes(again, 1000)
-    assert cluster.log("login1", "sshd").count("Starting session") == started + 1
+    assert started() == before + 1
 
 
 async def test_new_keys_are_agreed_on_in_the_middle(laptop: Laptop, made: list[Express]) -> None:

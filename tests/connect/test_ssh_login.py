@@ -15,6 +15,7 @@ from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect import ssh_connection
 from jupyter_hpc.connect.prompts import NoPrompter
 from jupyter_hpc.connect.ssh import LoginConnection, open_login
+from jupyter_hpc.connect.ssh_types import RemoteProcess
 from jupyter_hpc.errors import (
     AuthenticationFailed,
     CommandMissing,
@@ -85,7 +86,7 @@ async def test_overdue_commands_are_ended_on_the_other_side(
     # It ignores the first, polite signal; the second one cannot be ignored.
     with pytest.raises(CommandTimeout, match="within 2 s"):
         await login.runner.run(["sh", "-c", "trap '' TERM HUP; sleep 4711; :"], timeout=2)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25
     running = ["pgrep", "-u", "alice", "-f", "trap '' TERM HUP; sleep 4711"]
     await until(lambda: cluster.run("login1", running).returncode == 1)
     cluster.run("login1", ["pkill", "-KILL", "-f", "^sleep 4711$"])
@@ -153,7 +154,7 @@ async def test_a_site_that_runs_something_else_instead_of_nothing(
         assert isinstance(connection, ssh_connection.SshLogin)
         node = await connection.open_node("cpu01", NoPrompter())
         assert connection._prompt is not None
-        await asyncio.wait_for(connection._prompt, 5)
+        await asyncio.wait_for(connection._prompt, 30)
         assert (await node.runner.run(["hostname"])).stdout == "cpu01\n"
         connection.close()
 
@@ -163,7 +164,7 @@ async def test_a_child_that_is_left_behind_does_not_hold_the_answer(
 ) -> None:
     began = time.monotonic()
     done = await login.runner.run(["sh", "-c", "sleep 4713 & echo done"])
-    assert done.stdout == "done\n" and time.monotonic() - began < 10
+    assert done.stdout == "done\n" and time.monotonic() - began < 25
     cluster.run("login1", ["pkill", "-f", "^sleep 4713"])
 
 
@@ -175,13 +176,24 @@ async def test_large_input_and_output(login: LoginConnection) -> None:
     assert len(done.stdout) == 5_000_000
 
 
-async def test_a_lost_connection_is_said(cluster: Cluster, login: LoginConnection) -> None:
-    running = asyncio.create_task(login.runner.run(["sleep", "30"], timeout=60))
-    await asyncio.sleep(0.5)
+async def test_a_lost_connection_is_said(
+    cluster: Cluster, login: LoginConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = asyncio.Event()
+    start = login.start
+
+    async def noted(line: str, *, timeout: float = 15.0) -> RemoteProcess:
+        process = await start(line, timeout=timeout)
+        began.set()
+        return process
+
+    monkeypatch.setattr(login, "start", noted)
+    running = asyncio.create_task(login.runner.run(["sleep", "60"], timeout=60))
+    await asyncio.wait_for(began.wait(), 30)
     cluster.kill_sessions("login1", "alice")
     with pytest.raises(ConnectError, match="was lost while 'sleep' ran"):
-        await asyncio.wait_for(running, 10)
-    await asyncio.wait_for(login.wait_closed(), 5)
+        await asyncio.wait_for(running, 30)
+    await asyncio.wait_for(login.wait_closed(), 30)
     assert login.closed
     with pytest.raises(ConnectError, match="is closed"):
         await login.runner.run(["true"])
@@ -194,7 +206,7 @@ async def test_one_login_is_one_authentication(cluster: Cluster, laptop: Laptop)
     node = await connection.open_node("gpu01", NoPrompter())
     assert (await node.runner.run(["uname", "-n"])).stdout == "gpu01\n"
     connection.close()
-    await asyncio.wait_for(node.wait_closed(), 5)
+    await asyncio.wait_for(node.wait_closed(), 30)
     await until(lambda: cluster.authentications("gpu01") > before[1])
     after = cluster.authentications("login1"), cluster.authentications("gpu01")
     assert (after[0] - before[0], after[1] - before[1]) == (1, 1)

@@ -101,6 +101,6 @@ async def test_nothing_after_it_is_delivered(tamper: Tamper, together: bool) -> 
             connection.data_received, tamper, together=together
         )
         process.write(b"g")
-        await asyncio.wait_for(process.wait_ended(), 5)
+        await asyncio.wait_for(process.wait_ended(), 30)
     assert express.received > 0
     assert b"".join(got) == LINES[0]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
+from tests.connect.secured import until
 from tests.connect.sessions import command, connected, environment, run
 from tests.connect.terminal import Terminal
 
@@ -23,11 +23,15 @@ def laptop(cluster: Cluster) -> Iterator[Laptop]:
     yield fresh
     run(fresh, "stop", "mini")
     cluster.run("login1", ["scancel", "--user=alice"])
-    cluster.wait_until_idle()
+    cluster.wait_until_idle(60)
 
 
 def _at(laptop: Laptop, *words: str) -> Terminal:
     return Terminal(command(*words), environment(laptop))
+
+
+def _no_manager(laptop: Laptop) -> bool:
+    return run(laptop, "status", "--json").stdout == "[]\n"
 
 
 def test_leaving_keeps_the_job_and_ends_the_manager(cluster: Cluster, laptop: Laptop) -> None:
@@ -81,10 +85,7 @@ def test_a_closed_terminal_leaves_no_manager(cluster: Cluster, laptop: Laptop) -
     with _at(laptop, "connect", "mini", "--no-browser") as terminal:
         terminal.expect(r"over ssh\): http")
         (entry,) = json.loads(run(laptop, "status", "--json").stdout)
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and run(laptop, "status", "--json").stdout != "[]\n":
-        time.sleep(0.2)
-    assert run(laptop, "status", "--json").stdout == "[]\n"
+    until(lambda: _no_manager(laptop))
     assert cluster.jobs() == [entry["job_id"]]
 
 
@@ -99,6 +100,7 @@ def test_an_unknown_host_key_is_asked_about_once(cluster: Cluster) -> None:
         terminal.expect("yes/no")
         terminal.type("yes\n")
         terminal.expect(r"over \S+\): http")
+    until(lambda: _no_manager(laptop))
     with connected(laptop, "mini") as session:
         session.wait_for("ready")
     cluster.run("login1", ["scancel", "--user=alice"])
@@ -126,7 +128,7 @@ def test_a_wrong_code_is_one_attempt(cluster_with: ClusterFactory) -> None:
     cluster = cluster_with(accounting=False, mfa=True)
     laptop = cluster.laptop("alice", "mfa")
     laptop.write_profile("mini")
-    cluster.wait_until_idle()
+    cluster.wait_until_idle(60)
     before = cluster.failed_authentications("login1", "alice")
     with _at(laptop, "connect", "mini", "--no-browser") as terminal:
         terminal.expect("[Pp]assword")

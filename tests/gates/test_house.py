@@ -24,7 +24,7 @@ def tracked(*patterns: str) -> list[Path]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
     )
     if listed.returncode == 0:
         files = [ROOT / name for name in listed.stdout.split("\0") if name]

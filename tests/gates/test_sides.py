@@ -63,7 +63,7 @@ def import_without(blocked: tuple[str, ...], names: list[str], cwd: Path) -> set
         [sys.executable, "-c", IMPORT_WITHOUT, ",".join(blocked), *names],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         cwd=cwd,
     )
     assert result.returncode == 0, result.stderr

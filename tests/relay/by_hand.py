@@ -7,6 +7,7 @@ import socket
 from jupyter_hpc.connect.link import Link
 from jupyter_hpc.relay import frames
 from tests.relay.harness import (
+    PATIENCE,
     SECRET,
     Collector,
     RelayProcess,
@@ -47,7 +48,7 @@ class Raw:
 
     def __init__(self, node: RelayProcess) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(10)
+        self.socket.settimeout(PATIENCE)
         self.socket.connect(node.socket_path)
 
     def say(self, data: bytes) -> None:

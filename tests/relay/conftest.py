@@ -6,7 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.relay.harness import RelayProcess, echo, running_relay, unix_server
+from tests.relay.harness import RelayProcess, be_patient, echo, running_relay, unix_server
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
 
 
 @pytest.fixture

@@ -13,10 +13,31 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import pytest
+
+from jupyter_hpc.connect import link
 from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.relay.mux import RELAY_READY, Stream
 
 SECRET = "a secret of more than sixteen characters"
+
+#: Seconds for what others do: on a loaded machine any of them may stand still for a while.
+PATIENCE = 30.0
+
+
+def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relay that a loaded machine holds up is neither silent nor gone."""
+    monkeypatch.setattr(link, "REPLY_TIMEOUT", 60.0)
+    monkeypatch.setattr(link, "FACTS_TIMEOUT", 60.0)
+    monkeypatch.setattr(link, "SUSPECT_AFTER", 120)
+
+
+async def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait for something that other tasks or processes do."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        await asyncio.sleep(0.01)
 
 
 class SocketPipe(asyncio.Protocol):
@@ -127,7 +148,7 @@ class RelayProcess:
                 stdin=subprocess.DEVNULL,
                 stderr=log,
             )
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while not self.answers():
             assert self.process.poll() is None, (self.folder / "relay.log").read_text()
             assert time.monotonic() < deadline, "the relay does not come up"
@@ -155,7 +176,7 @@ class RelayProcess:
         if self.process is not None:
             self.process.terminate()
             try:
-                self.process.wait(5)
+                self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -189,7 +210,7 @@ class RelayProcess:
         loop = asyncio.get_running_loop()
         seen = b""
         while RELAY_READY not in seen:
-            piece = await asyncio.wait_for(loop.sock_recv(ours, 1), 10)
+            piece = await asyncio.wait_for(loop.sock_recv(ours, 1), PATIENCE)
             assert piece, seen
             seen += piece
         await loop.create_connection(lambda: pipe, sock=ours)
@@ -267,7 +288,7 @@ class Collector:
         self.paused = False
         self._changed.set()
 
-    async def wait(self, condition: Callable[[], bool], timeout: float = 20) -> None:
+    async def wait(self, condition: Callable[[], bool], timeout: float = 60) -> None:
         """Wait until something that came makes the condition true."""
 
         async def loop() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from jupyter_hpc.relay.bridge import WRITE_HIGH, Bridge, read_buffer
 from jupyter_hpc.relay.mux import Limits
+from tests.relay.harness import PATIENCE, until
 from tests.relay.wire import World
 
 
@@ -19,7 +20,7 @@ async def joined(world: World) -> tuple[Bridge, socket.socket]:
     bridge = Bridge(read_buffer())
     bridge.stream = world.gate.open(b"", bridge)
     await asyncio.get_running_loop().create_connection(lambda: bridge, sock=ours)
-    theirs.settimeout(5)
+    theirs.settimeout(PATIENCE)
     world.move()
     return bridge, theirs
 
@@ -36,8 +37,7 @@ async def test_a_local_side_that_left_is_no_error_for_the_session(
     sock = transport.get_extra_info("socket")
     sock.shutdown(socket.SHUT_RDWR) if sock else None
     world.settle()  # would raise what write_eof() raises
-    await asyncio.sleep(0.05)
-    assert bridge.stream is not None and bridge.stream.finished
+    await until(lambda: bridge.stream is not None and bridge.stream.finished)
     assert not [record for record in caplog.records if record.name.startswith("jupyter_hpc")]
 
 
@@ -51,11 +51,11 @@ async def test_what_comes_before_the_socket_waits_for_it() -> None:
     world.settle()
     ours, theirs = socket.socketpair()
     await asyncio.get_running_loop().create_connection(lambda: bridge, sock=ours)
-    theirs.settimeout(5)
+    theirs.settimeout(PATIENCE)
     assert theirs.recv(100) == b"early" and theirs.recv(100) == b""
     theirs.close()
-    await asyncio.sleep(0.05)
-    assert bridge.stream.finished and world.gate.streams == 0
+    await until(lambda: bridge.stream is not None and bridge.stream.finished)
+    assert world.gate.streams == 0
 
 
 async def test_a_reader_that_stops_stops_the_sender() -> None:

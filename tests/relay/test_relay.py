@@ -17,12 +17,14 @@ from jupyter_hpc.relay import frames, relay, sessions
 from jupyter_hpc.relay.bundle import MODULES, relay_build, relay_source
 from tests.relay.by_hand import Raw, ask, hello, linked
 from tests.relay.harness import (
+    PATIENCE,
     SECRET,
     Collector,
     RelayProcess,
     echo,
     running_relay,
     unix_server,
+    until,
 )
 
 OLD_PYTHON = Path.home() / ".pyenv/versions/3.8.18/bin/python"
@@ -87,7 +89,7 @@ async def test_it_runs_on_python_3_8() -> None:
 def start_fails(node: RelayProcess, folder: Path | None = None) -> str:
     command = [sys.executable, str(node.script), "--serve", str(folder or node.folder)]
     done = subprocess.run(
-        [*command, "--jupyter", node.jupyter], capture_output=True, text=True, timeout=20
+        [*command, "--jupyter", node.jupyter], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 1, done.stderr
     return done.stderr
@@ -233,7 +235,7 @@ async def test_no_hello_in_time_is_closed(tmp_path: Path) -> None:
         for talk in (b"", b"JH"):
             reader, writer = await asyncio.open_unix_connection(str(tmp_path / "relay.sock"))
             writer.write(talk)
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
             writer.close()
         assert not table.doors
     finally:
@@ -259,9 +261,10 @@ async def test_a_flood_of_pipes_does_not_keep_the_gate_out(node: RelayProcess) -
 
 
 async def test_a_new_gate_of_the_same_owner_replaces_the_old_one(node: RelayProcess) -> None:
-    closed = asyncio.Event()
+    reached, closed = asyncio.Event(), asyncio.Event()
 
     async def watch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached.set()
         await reader.read()
         closed.set()
 
@@ -271,10 +274,10 @@ async def test_a_new_gate_of_the_same_owner_replaces_the_old_one(node: RelayProc
         other = await linked(node, "another laptop")
         end = Collector()
         end.stream = old.open(f"unix:{watched}", end)
-        await asyncio.sleep(0.1)
+        await asyncio.wait_for(reached.wait(), PATIENCE)
         session = old._session
         new = await linked(node, "my laptop")
-        await asyncio.wait_for(closed.wait(), 5)
+        await asyncio.wait_for(closed.wait(), PATIENCE)
         await end.wait(lambda: end.reset == frames.ENDED)
         assert bytes((await ask(new, b"mine")).data) == b"mine"
         assert bytes((await ask(other, b"other")).data) == b"other"
@@ -286,12 +289,17 @@ async def test_a_new_gate_of_the_same_owner_replaces_the_old_one(node: RelayProc
 
 
 async def test_at_most_eight_sessions_without_a_pipe_are_kept(node: RelayProcess) -> None:
+    guess = Raw(node)
+    guess.say(hello(secret="a guess of more than sixteen characters"))
+    assert guess.ended(), "the relay is not done with what came before"
+    without = node.descriptors()
     for number in range(12):
         raw = Raw(node)
         raw.say(hello(session=bytes([number]) * 16))
         assert raw.reply().status == frames.NEW
         raw.socket.close()
-        await asyncio.sleep(0.02)
+        # The next one must not be lost before the relay has seen that this one is.
+        await until(lambda: node.descriptors() <= without)
     kept = []
     for number in range(12):
         raw = Raw(node)

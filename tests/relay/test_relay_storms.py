@@ -51,6 +51,17 @@ async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         await writer.drain()
 
 
+async def settled(node: RelayProcess, seconds: float = 60) -> None:
+    """Wait until a second makes the relay hardly larger."""
+    deadline = time.monotonic() + seconds
+    while True:
+        before = node.memory()
+        await asyncio.sleep(1.0)
+        if node.memory() - before < 2_000:
+            return
+        assert time.monotonic() < deadline, "it grows while the pipe is away"
+
+
 async def test_memory_stays_bounded_while_nobody_reads() -> None:
     async with running_relay() as node, unix_server(node.jupyter, pour):
         link = await linked(node)
@@ -62,9 +73,7 @@ async def test_memory_stays_bounded_while_nobody_reads() -> None:
         await pipes[0].wait(lambda: len(pipes[0].data) > 100_000)
         link._drop_pipe()
         await asyncio.sleep(1.5)
-        first = node.memory()
-        await asyncio.sleep(1.0)
-        assert node.memory() - first < 2_000, "it grows while the pipe is away"
+        await settled(node)
         assert node.memory() < 40_000, f"{node.memory()} kB"
         await link.close()
 
@@ -92,13 +101,13 @@ async def test_many_small_writes_cost_little_and_come_whole() -> None:
         assert node.memory() - before < 12_000
         await link.attach(await node.pipe())
         for end in ends:
-            await end.wait(lambda end=end: end.eof, 30)  # type: ignore[misc]
+            await end.wait(lambda end=end: end.eof)  # type: ignore[misc]
             assert bytes(end.data) == b"".join(b"%04d\n" % number for number in range(4000))
         await link.close()
 
 
-async def storm(node: RelayProcess, seconds: float, seed: int) -> int:
-    """Echo random bytes over several streams while pipes are cut at random; how many resumed."""
+async def storm(node: RelayProcess, seconds: float, seed: int, least: int = 4) -> None:
+    """Echo random bytes over several streams while pipes are cut at random, `least` times."""
     import random
 
     dice = random.Random(seed)
@@ -111,7 +120,7 @@ async def storm(node: RelayProcess, seconds: float, seed: int) -> int:
         sent[end] = bytearray()
     pipe: SocketPipe | None = None
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    while time.monotonic() < until or cuts < least:
         for end, data in sent.items():
             if not end.paused and len(data) < 30 << 20:
                 piece = dice.randbytes(dice.choice((1, 50, 4000, 100_000)))
@@ -134,11 +143,10 @@ async def storm(node: RelayProcess, seconds: float, seed: int) -> int:
         await end.wait(lambda end=end: end.eof or end.reset is not None, 60)  # type: ignore[misc]
         assert end.reset is None and end.data == data
     await link.close()
-    return cuts
 
 
 async def test_a_storm_of_cuts_loses_and_doubles_nothing(node: RelayProcess) -> None:
-    assert await storm(node, 4, seed=1) > 3
+    await storm(node, 4, seed=1)
 
 
 @pytest.mark.faults
