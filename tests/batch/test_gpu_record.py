@@ -48,8 +48,7 @@ def recording(tool: Path, **environment: str) -> Iterator[subprocess.Popen[bytes
         yield process
         deadline = time.monotonic() + 60
         while process.poll() is None and time.monotonic() < deadline:
-            process.send_signal(signal.SIGUSR2)
-            time.sleep(0.2)
+            process.send_signal(signal.SIGUSR2)  # a job says it again, also at its last moment
         assert process.poll() == 0
     finally:
         process.kill()

@@ -37,8 +37,15 @@ class Keeper:
     def __init__(self, copy: CopyBack | None, gpus: GpuRecorder | None, interval: float) -> None:
         self.copy, self.gpus, self.interval = copy, gpus, interval
         self.asked: set[str] = set()
+        self._answer_signals(self._signalled)
+
+    def close(self) -> None:
+        """Hear no more signals: Python gives up its handlers some time before it ends."""
+        self._answer_signals(signal.SIG_IGN)
+
+    def _answer_signals(self, handler: Any) -> None:
         for name in ("USR1", "USR2", "TERM"):
-            signal.signal(getattr(signal, "SIG" + name), self._signalled)
+            signal.signal(getattr(signal, "SIG" + name), handler)
 
     def _signalled(self, number: int, _: Any) -> None:
         self.asked.add(signal.Signals(number).name[3:])
@@ -139,6 +146,7 @@ def _keep(options: Any) -> int:
             clean(copy.scratch)
         else:
             log(f"the scratch folder stays: {platform.node()}:{copy.scratch}")
+    keeper.close()
     return code
 
 
