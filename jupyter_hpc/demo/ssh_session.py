@@ -202,7 +202,8 @@ class HostSession(asyncssh.SSHServerSession[bytes]):
         try:
             await (self._start_plain() if self._size is None else self._start_terminal())
         except (SpawnFailed, OSError) as error:
-            self._chan.write_stderr(f"{error}\n".encode())
+            with contextlib.suppress(BrokenPipeError):
+                self._chan.write_stderr(f"{error}\n".encode())
             self._chan.exit(255)
             return
         assert self._process is not None  # noqa: S101 - set by both ways to start
@@ -285,8 +286,12 @@ class HostSession(asyncssh.SSHServerSession[bytes]):
 
     async def _connect_output(self, fd: int, write: Callable[[bytes], None]) -> None:
         def deliver(data: bytes) -> None:
-            if not self._lost:
-                write(data)
+            try:
+                if not self._lost:
+                    write(data)
+            except BrokenPipeError:
+                # The client has closed the channel, and input that nobody reads hides its end.
+                transport.close()
 
         loop = asyncio.get_running_loop()
         transport, flow = await loop.connect_read_pipe(

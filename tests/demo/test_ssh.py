@@ -48,6 +48,26 @@ async def test_binary_input_and_output_pass_whole(login: Host) -> None:
     assert done.stdout == data
 
 
+async def test_a_client_that_leaves_in_the_middle_is_no_fault(login: Host) -> None:
+    faults: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: faults.append(context))
+    # It reads none of its input, behind which the client's end stays unheard.
+    command = f"echo begun; exec sh -c 'until [ -e go ]; do sleep 0.1; done; exec yes {OURS}'"
+    process = await login.connection.create_process(command, encoding=None)
+    process.stdin.write(bytes(8_000_000))
+    assert await process.stdout.readline() == b"begun\n"
+    process.channel.abort()
+    await login.good("touch go")
+
+    async def ended() -> str:
+        left = await login.run(f"pgrep -f 'yes {OURS}$'")
+        return "ended" if left.code == 1 else ""
+
+    await until(ended)
+    assert faults == []
+
+
 async def test_a_slow_reader_holds_the_command_back(login: Host, cluster: DemoCluster) -> None:
     finished = cluster.folder / "home" / "finished"
     command = "head -c 60000000 /dev/zero; touch finished"
