@@ -19,14 +19,13 @@ import contextlib
 import http.client
 import os
 import re
-import shutil
 import socket
 import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 
-from tests.browser.fixtures import FLAGS
+from tests.browser.launching import launch_options
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import ENV_SETUP, Laptop
 from tests.connect.sessions import Session, connected, run
@@ -116,12 +115,11 @@ def by_hand(cluster: Cluster, laptop: Laptop) -> float:
 def measure_pages(cluster: Cluster, laptop: Laptop, times: Times) -> None:
     from playwright.sync_api import sync_playwright
 
-    path = shutil.which("chromium") or "/usr/bin/chromium"
     with connected(laptop, "mini") as session, plain_server(cluster) as direct:
         session.wait_for("ready", 90)
         tunnel = run(laptop, "url", "mini").stdout.strip()
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+            browser = playwright.chromium.launch(**launch_options())
 
             def load(address: str) -> float:
                 context = browser.new_context()

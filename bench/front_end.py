@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from tests.browser.fake_api import FakeApi
 from tests.browser.fake_values import some_jobs
-from tests.browser.fixtures import FLAGS
 from tests.browser.lab import lab_server
+from tests.browser.launching import launch_options
 from tests.tools import ROOT, find
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def main() -> None:
     static = ROOT / "jupyter_hpc/labextension/static"
     size = sum(file.stat().st_size for file in static.glob("*.js"))
     print(f"bundle              {size / 1000:7.1f} KB  (goal: under 300)")
-    browser_path = find("chromium")
-    if browser_path is None:
+    if find("chromium") is None:
         print("chromium is not installed: the table is not measured")
         return
     from playwright.sync_api import sync_playwright
@@ -96,7 +95,7 @@ def main() -> None:
         lab_server(Path(folder)) as lab,
         sync_playwright() as playwright,
     ):
-        browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
+        browser = playwright.chromium.launch(**launch_options())
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(60_000)
         measure_table(page, lab.address())

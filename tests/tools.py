@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import NoReturn
 
 import pytest
@@ -41,6 +44,20 @@ def require(tool: str, *more: str) -> str:
 def chromium() -> str:
     """The browser of the tests, else no test."""
     return require("chromium", "chromium-browser", "google-chrome")
+
+
+def compiled(source: Path, name: str) -> Path:
+    """A shared library made of one C file, else no test; removed when this process ends."""
+    return _compiled(require("gcc"), source, name)
+
+
+@cache
+def _compiled(compiler: str, source: Path, name: str) -> Path:
+    folder = Path(mkdtemp(prefix="jupyter-hpc-library-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([compiler, *flags, str(source), "-o", str(folder / name)], check=True)
+    return folder / name
 
 
 def shellcheck(script: str, shell: str = "sh") -> None:

@@ -10,20 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tools import ROOT, chromium
+from tests.browser.launching import launch_options
+from tests.tools import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 #: Milliseconds that a busy machine may take for anything.
 PATIENCE = 45_000
@@ -41,10 +32,10 @@ def browser() -> Iterator[Browser]:
     """
     from playwright.sync_api import expect, sync_playwright
 
-    path = chromium()
+    options = launch_options()
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        browser = playwright.chromium.launch(**options)
         yield browser
         browser.close()
 

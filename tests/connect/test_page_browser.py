@@ -12,18 +12,19 @@ import pytest
 from playwright.async_api import Page, async_playwright
 
 from jupyter_hpc.connect.gate import Gate
-from tests.browser.fixtures import FLAGS, SCREENSHOTS_VARIABLE
+from tests.browser.fixtures import SCREENSHOTS_VARIABLE
+from tests.browser.launching import launch_options
 from tests.connect.gate_helpers import GATE_SECRET, World, running_world
 from tests.connect.test_page import HOSTILE
 from tests.relay.harness import until
-from tests.tools import ROOT, chromium
+from tests.tools import ROOT
 
 
 @pytest.fixture
 async def tab() -> AsyncIterator[Page]:
-    path = chromium()
+    options = launch_options()
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=FLAGS)
+        browser = await playwright.chromium.launch(**options)
         page = await browser.new_page(viewport={"width": 900, "height": 700})
         page.set_default_timeout(40_000)
         yield page
