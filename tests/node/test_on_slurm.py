@@ -61,10 +61,10 @@ def test_names_made_to_break_parsers_come_through_whole(
     ids = {
         submit(cluster, "sleep 60", "--hold", f"--job-name={name}"): name for name in NASTY_NAMES
     }
-    listed = {job_id: eventually(lambda wanted=job_id: row(panels, wanted)) for job_id in ids}
+    eventually(lambda: all(row(panels, job_id) for job_id in ids))
     for job_id, name in ids.items():
-        assert listed[job_id]["name"] == name
-        assert listed[job_id]["partition"] == "cpu"
+        listed = row(panels, job_id)
+        assert listed and (listed["name"], listed["partition"]) == (name, "cpu")
         status, view = panels.ask(f"jobs/{job_id}")
         check(view, "JobView")
         assert (status, view["job"]["name"], view["job"]["user"]) == (200, name, "alice")
