@@ -84,8 +84,8 @@ async def test_closing_ends_what_runs_on_the_cluster(
     pipe = await open_pipe(rung, connections, Attach(NODE, mark, step))
     pipe.close()
     running = ["pgrep", "-u", "alice", "-f", r"jupyter-hpc-relay"]
-    for host in ("login1", NODE):
-        await until(lambda host=host: cluster.run(host, running).returncode == 1)  # type: ignore[misc]
+    hosts = ("login1", NODE)
+    await until(lambda: all(cluster.run(host, running).returncode == 1 for host in hosts))
 
 
 async def test_the_end_of_the_other_side_is_told_once(

@@ -133,8 +133,8 @@ def test_nothing_of_ours_is_left_after_stop(cluster: Cluster, laptop: Laptop) ->
         session.wait_for("ready")
         assert run(laptop, "stop", "mini").returncode == 0
         session.wait_exit()
-    for host in ("login1", "gpu01"):
-        until(lambda host=host: cluster.run(host, ["ps", "-u", "alice"]).returncode == 1)  # type: ignore[misc]
+    hers, hosts = ["ps", "-u", "alice"], ("login1", "gpu01")
+    until(lambda: all(cluster.run(host, hers).returncode == 1 for host in hosts))
     assert cluster.run("gpu01", ["sh", "-c", "ls -d /tmp/jh-* 2>/dev/null"]).stdout == ""
     assert not (laptop.home / ".local/share/jupyter/hpc/sessions/mini.json").exists()
     with pytest.raises(FileNotFoundError):

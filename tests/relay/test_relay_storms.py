@@ -18,6 +18,7 @@ from tests.relay.harness import (
     echo,
     running_relay,
     unix_server,
+    until,
 )
 
 # -- much of everything ---------------------------------------------------------------------
@@ -100,8 +101,8 @@ async def test_many_small_writes_cost_little_and_come_whole() -> None:
         await asyncio.sleep(3)
         assert node.memory() - before < 12_000
         await link.attach(await node.pipe())
+        await until(lambda: all(end.eof for end in ends))
         for end in ends:
-            await end.wait(lambda end=end: end.eof)  # type: ignore[misc]
             assert bytes(end.data) == b"".join(b"%04d\n" % number for number in range(4000))
         await link.close()
 
