@@ -28,8 +28,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from jupyter_hpc.connect.gate_connection import ForwardConnection, GateConnection
+from jupyter_hpc.connect.gate_connection import GateConnection
 from jupyter_hpc.connect.gate_control import Action, Control, Status
+from jupyter_hpc.connect.gate_forward import ForwardConnection
 from jupyter_hpc.connect.gate_peer import listener
 from jupyter_hpc.connect.link import Link
 from jupyter_hpc.errors import PortTaken, UsageError

@@ -96,7 +96,7 @@ class GateConnection(Bridge):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if is_foreign(*_ends(transport)):
+        if is_foreign(*ends(transport)):
             self._answer(refusal(403, "This port belongs to another user of this computer."))
         elif self._gate.joined(self):
             self._set_timer(IDLE_LIMIT, self._abort)
@@ -277,7 +277,7 @@ class GateConnection(Bridge):
         """Whose the client is; in a thread, for where that takes a look at all processes."""
         if self.transport is None:
             return "unknown"
-        return await asyncio.to_thread(peer_owner, *_ends(self.transport))
+        return await asyncio.to_thread(peer_owner, *ends(self.transport))
 
     # -- the stream ---------------------------------------------------------------------
 
@@ -316,56 +316,6 @@ class GateConnection(Bridge):
             self.transport.abort()
 
 
-class ForwardConnection(Bridge):
-    """A connection to a forwarded port: any protocol, so bytes flow from the first one.
-
-    Only if they begin like HTTP, the head is read first and the name in it is checked: a
-    service behind a forwarded port often has no password. Other users are hung up on.
-    """
-
-    def __init__(self, gate: GateView, port: int, target: str) -> None:
-        super().__init__(gate.buffer)
-        self._gate = gate
-        self._port = port
-        self._target = target
-        self._pending: bytes | None = b""  # None once the beginning was judged
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        link = None if is_foreign(*_ends(transport)) else self._gate.open_link
-        if link is None or not link.can_open() or not self._gate.joined(self):
-            transport.close()
-        else:
-            self.stream = link.open(self._target, self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._gate.left(self)
-        super().connection_lost(exc)
-
-    def received(self, data: bytes | memoryview) -> None:
-        if self._pending is None:
-            super().received(data)
-            return
-        self._pending += data
-        unfinished = b"\r\n\r\n" not in self._pending and len(self._pending) <= MAX_HEAD
-        if unfinished and may_be_request(self._pending):
-            return
-        head = parse_head(self._pending)
-        if head is not None and not host_allowed(head, self._port):
-            if self.transport is not None:
-                self.transport.write(refusal(403, "This port only answers to localhost."))
-                self.transport.close()
-            return
-        pending, self._pending = self._pending, None
-        super().received(pending)
-
-    def eof_received(self) -> bool:
-        if self._pending:
-            pending, self._pending = self._pending, None
-            super().received(pending)
-        return super().eof_received()
-
-
-def _ends(transport: asyncio.BaseTransport) -> tuple[Any, Any]:
+def ends(transport: asyncio.BaseTransport) -> tuple[Any, Any]:
     """The addresses of the client and of our own end."""
     return transport.get_extra_info("peername"), transport.get_extra_info("sockname")

@@ -22,7 +22,10 @@ OWN_PREFIX = "/_jupyter-hpc/"
 #: by a foreign site (DNS rebinding).
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
-_REQUEST_LINE = re.compile(rb"([A-Z]{3,16}) (/[^ \r\n\0]*) HTTP/1\.[01]\r?\n")
+#: Any word of RFC 9110: a page may ask for a method of its own making, also in small letters.
+_METHOD = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_REQUEST_LINE = re.compile(rb"(" + _METHOD + rb") (/[^ \r\n\0]*) HTTP/1\.[01]\r?\n")
+_UNFINISHED_LINE = re.compile(_METHOD + rb"( (/[^\r\n\0]*\r?)?)?")
 
 #: What JupyterLab asks for every ten seconds, in each tab.
 _POLLED = re.compile(r"/api/(kernels|sessions|terminals)/?")
@@ -94,7 +97,7 @@ def may_be_request(data: bytes) -> bool:
     """Whether the first bytes of a connection can still become an HTTP request."""
     if b"\n" in data:
         return _REQUEST_LINE.match(data) is not None
-    return re.match(rb"[A-Z]{1,16}( |$)", data[:17]) is not None
+    return _UNFINISHED_LINE.fullmatch(data) is not None
 
 
 def host_allowed(head: Head, port: int) -> bool:
