@@ -96,7 +96,7 @@ class GateConnection(Bridge):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if is_foreign(*ends(transport)):
+        if is_foreign(transport.get_extra_info("socket")):
             self._answer(refusal(403, "This port belongs to another user of this computer."))
         elif self._gate.joined(self):
             self._set_timer(IDLE_LIMIT, self._abort)
@@ -277,7 +277,7 @@ class GateConnection(Bridge):
         """Whose the client is; in a thread, for where that takes a look at all processes."""
         if self.transport is None:
             return "unknown"
-        return await asyncio.to_thread(peer_owner, *ends(self.transport))
+        return await asyncio.to_thread(peer_owner, *_ends(self.transport))
 
     # -- the stream ---------------------------------------------------------------------
 
@@ -316,6 +316,6 @@ class GateConnection(Bridge):
             self.transport.abort()
 
 
-def ends(transport: asyncio.BaseTransport) -> tuple[Any, Any]:
+def _ends(transport: asyncio.BaseTransport) -> tuple[Any, Any]:
     """The addresses of the client and of our own end."""
     return transport.get_extra_info("peername"), transport.get_extra_info("sockname")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from jupyter_hpc.connect.gate_connection import GateView, ends
+from jupyter_hpc.connect.gate_connection import GateView
 from jupyter_hpc.connect.gate_http import (
     MAX_HEAD,
     host_allowed,
@@ -37,7 +37,7 @@ class ForwardConnection(Bridge):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        link = None if is_foreign(*ends(transport)) else self._gate.open_link
+        link = None if is_foreign(transport.get_extra_info("socket")) else self._gate.open_link
         if link is None or not link.can_open() or not self._gate.joined(self):
             transport.close()
         else:

@@ -8,12 +8,13 @@ import struct
 import sys
 from typing import Any, Literal
 
-Owner = Literal["me", "other", "unknown"]
+#: "gone": whoever it was has closed the connection, and nobody knows any more.
+Owner = Literal["me", "other", "gone", "unknown"]
 
 # Of linux/netlink.h and linux/sock_diag.h; the socket module does not name all of them.
 _NETLINK, _SOCK_DIAG = 16, 4
 _BY_FAMILY, _REQUEST = 20, 1
-#: Where an inet_diag_msg, after the 16 bytes of its header, has the owner.
+#: Where an inet_diag_msg, after the 16 bytes of its header, has the owner; its inode follows.
 _UID_OFFSET = 16 + 64
 
 
@@ -48,9 +49,21 @@ def peer_owner(peer: Any, local: Any) -> Owner:
     return owner_among_processes(peer, local)
 
 
-def is_foreign(peer: Any, local: Any) -> bool:
-    """Whether another user of this computer is at the other end, where that is quickly told."""
-    return sys.platform.startswith("linux") and _owner_by_kernel(peer, local) == "other"
+def is_foreign(connected: socket.socket) -> bool:
+    """Whether another user of this computer is, or may have been, at the other end of an
+    accepted loopback connection, where that is quickly told.
+
+    Who sends something and closes at once is nobody's when we come to look: the socket that is
+    left belongs to root, or there is none.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        owner = _owner_by_kernel(connected.getpeername(), connected.getsockname())
+        connected.getpeername()  # not known any more after a reset
+    except OSError:
+        return True
+    return owner in ("other", "gone")
 
 
 def _owner_by_kernel(peer: Any, local: Any) -> Owner:
@@ -62,7 +75,7 @@ def _owner_by_kernel(peer: Any, local: Any) -> Owner:
             answer = kernel.recv(4096)
         if struct.unpack_from("=IH", answer)[1] != _BY_FAMILY:
             return "unknown"
-        return _whose(struct.unpack_from("=I", answer, _UID_OFFSET)[0])
+        return _whose(*struct.unpack_from("=II", answer, _UID_OFFSET))
     except (OSError, ValueError, struct.error):
         return "unknown"
 
@@ -77,11 +90,13 @@ def _diag_request(peer: Any, local: Any) -> bytes:
     return struct.pack("=IHHII", 16 + len(body), _BY_FAMILY, _REQUEST, 1, 0) + body
 
 
-def _whose(uid: int) -> Owner:
+def _whose(uid: int, inode: int) -> Owner:
     """Root counts as me: it can do everything anyway, and it is what a Windows browser looks
-    like from inside WSL."""
+    like from inside WSL. A socket without an inode is what a closed one leaves behind."""
     if sys.platform == "win32":
         return "unknown"
+    if not inode:
+        return "gone"
     return "me" if uid in (0, os.geteuid()) else "other"
 
 
@@ -94,7 +109,7 @@ def owner_in_proc(peer: Any, local: Any) -> Owner:
             for row in rows:
                 fields = row.split()
                 if fields[1:3] == wanted:
-                    return _whose(int(fields[7]))
+                    return _whose(int(fields[7]), int(fields[9]))
     except (OSError, ValueError, IndexError):
         pass
     return "unknown"

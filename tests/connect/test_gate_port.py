@@ -87,7 +87,6 @@ async def test_whose_a_connection_is(world: World) -> None:
         assert peer_owner(peer, local) == "me"
         assert owner_among_processes(peer, local) == "me", "the way of macOS and Windows"
         assert owner_in_proc(peer, local) == "me", "where the kernel is not asked"
-        assert not is_foreign(peer, local) and not is_foreign((peer[0], 1), local)
         assert peer_owner((peer[0], 1), local) == "unknown"
         assert owner_among_processes((peer[0], 1), local) == "unknown"
 
@@ -163,6 +162,45 @@ async def test_another_user_of_this_computer_gets_nothing(world: World) -> None:
             assert shown in done.stdout and "JupyterLab" not in done.stdout
             assert "GET /lab" not in done.stdout, "the service has echoed"
         assert b"GET /lab" in await _echoed(forward)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not sys.platform.startswith("linux"), reason="root on Linux only"
+)
+@pytest.mark.parametrize("end", ["", "s.setsockopt(1, 13, struct.pack('ii', 1, 0))"])
+async def test_who_sends_and_closes_at_once_is_not_taken_for_us(
+    world: World, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """A service without a password must not even hear another user, who needs no answer."""
+    heard: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read())
+        writer.close()
+
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # we are not root, who may do everything
+    script = (
+        "import os, socket, struct, sys, time; os.setgid(65534); os.setuid(65534)\n"
+        "s = socket.socket(); s.connect(('127.0.0.1', int(sys.argv[1])))\n"
+        f"s.sendall(b'{{launch}}'); {end}\n"
+        "s.close(); time.sleep(0.3)"
+    )
+    await world.node.start()
+    await world.open()
+    async with unix_server(f"{world.node.folder}/service", listen):
+        port = await world.gate.add_forward(0, f"unix:{world.node.folder}/service")
+        # Not in a thread: when the loop goes on, the client is gone already.
+        subprocess.run([sys.executable, "-c", script, str(port)], check=True, timeout=60)
+        await asyncio.sleep(0.5)
+        assert heard in ([], [b""])
+    sockets = [socket.socket() for _ in range(2)]
+    with sockets[0], sockets[1]:
+        sockets[0].bind(("127.0.0.1", 0))
+        sockets[0].listen()
+        sockets[1].connect(sockets[0].getsockname())
+        accepted, _ = sockets[0].accept()
+        with accepted:
+            assert not is_foreign(accepted), "root, whose socket is open"
 
 
 async def _echoed(port: int) -> bytes:
