@@ -224,7 +224,7 @@ class Link:
         )
         pipe.write(frames.encode_hello(hello))
         try:
-            return await within(self._reply, REPLY_TIMEOUT)
+            reply = await within(self._reply, REPLY_TIMEOUT)
         except (asyncio.TimeoutError, TimeoutError) as error:
             raise ConnectError(
                 f"The relay on the node gave no answer within {REPLY_TIMEOUT:g} s.",
@@ -232,9 +232,19 @@ class Link:
             ) from error
         finally:
             self._reply = None
+        if self._pipe is not pipe:
+            # It brought the answer and closed before we came to read it.
+            raise _closed_early()
+        return reply
 
     def _check(self, reply: frames.Reply) -> None:
         if reply.status in (frames.NEW, frames.RESUMED):
+            if not self._mux.can_resume(reply.received):
+                self._lose_session(LinkLost())
+                raise ConnectError(
+                    "The relay on the node counts otherwise than this end does.",
+                    "A new session with it will be tried.",
+                )
             return
         if reply.status == frames.SUPERSEDED:
             self._on_taken()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from jupyter_hpc.connect.link import Link
 from jupyter_hpc.connect.link_events import (
     LinkEvent,
 )
+from jupyter_hpc.relay.frames import MAGIC
 from tests.relay.harness import (
     PATIENCE,
     SECRET,
@@ -75,3 +77,37 @@ async def mute_pipe(node: RelayProcess) -> MutePipe:
     loop = asyncio.get_running_loop()
     _, pipe = await loop.create_unix_connection(MutePipe, node.socket_path)
     return pipe
+
+
+class ForgedPipe:
+    """A pipe to a relay that answers each HELLO with the same bytes, and may close at once."""
+
+    def __init__(self, answer: bytes, *, closes: bool = False) -> None:
+        self.closed = False
+        self._answer = answer
+        self._closes = closes
+        self._loop = asyncio.get_running_loop()
+
+    def set_receiver(
+        self,
+        on_data: Callable[[bytes], None],
+        on_closed: Callable[[Exception | None], None],
+        on_drained: Callable[[], None] | None = None,
+    ) -> None:
+        self._on_data, self._on_closed = on_data, on_closed
+
+    def write(self, data: bytes) -> None:
+        if data.startswith(MAGIC):
+            self._loop.call_soon(self._on_data, self._answer)
+            if self._closes:
+                self._loop.call_soon(self._on_closed, None)
+
+    def queued(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True

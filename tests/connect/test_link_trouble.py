@@ -18,7 +18,7 @@ from jupyter_hpc.connect.link_events import (
 )
 from jupyter_hpc.errors import ConnectError
 from jupyter_hpc.relay import frames
-from tests.connect.link_helpers import Watched, opened
+from tests.connect.link_helpers import ForgedPipe, Watched, opened
 from tests.relay.harness import (
     RelayProcess,
     SocketPipe,
@@ -32,6 +32,28 @@ from tests.relay.harness import (
 async def node() -> AsyncIterator[RelayProcess]:
     async with running_relay() as process, unix_server(process.jupyter, echo):
         yield process
+
+
+@pytest.mark.parametrize("status", [frames.NEW, frames.RESUMED])
+async def test_an_answer_with_an_impossible_count_is_an_error(
+    node: RelayProcess, status: int
+) -> None:
+    watched = Watched()
+    forged = ForgedPipe(frames.encode_reply(status, 10**9))
+    with pytest.raises(ConnectError, match="counts otherwise"):
+        await watched.link.attach(forged)
+    assert watched.link.state == "down" and forged.closed
+    await watched.link.attach(await node.pipe())
+    assert watched.kinds()[-1] is LinkUp
+    await watched.link.close()
+
+
+async def test_a_pipe_that_closes_right_after_the_answer_is_not_up() -> None:
+    """The answer has come, and whoever waits for it has not run yet."""
+    watched = Watched()
+    with pytest.raises(ConnectError, match="closed before"):
+        await watched.link.attach(ForgedPipe(frames.encode_reply(frames.NEW), closes=True))
+    assert watched.link.state == "down" and LinkUp not in watched.kinds()
 
 
 @pytest.mark.parametrize(
