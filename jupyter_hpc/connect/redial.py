@@ -13,8 +13,9 @@ The rules. A closed pipe is dialled for at once. A silent one is kept: while it 
 knock is started every second, several at a time, because one that began while the network was
 away retries only after 1, 3, 7 s; the first answer starts the only handshake. If the old pipe
 speaks meanwhile, the dial is given up. Failed handshakes are repeated with growing, jittered
-pauses. Where a person is needed, the old pipe is waited for, and the need is told; a refused
-authentication or host key is never repeated unasked.
+pauses, and so are pipes that close again and again as soon as they are open. Where a person is
+needed, the old pipe is waited for, and the need is told; a refused authentication or host key is
+never repeated unasked.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any, Protocol
 from jupyter_hpc.connect.link import BytePipe, Link, session_taken
 from jupyter_hpc.errors import (
     AuthenticationFailed,
+    ConnectError,
     HostKeyRefused,
     HpcError,
     PromptNeeded,
@@ -76,6 +78,8 @@ class Timing:
     handshake_limit: float = 15.0
     first_pause: float = 0.5
     longest_pause: float = 30.0
+    short_life: float = 2.0  # of a pipe; after so many short lives in a row,
+    short_lives: int = 5  # a pause comes before the next one
     sleep_jump: float = 5.0
 
 
@@ -130,6 +134,8 @@ class Redial:
         self._timing = timing or Timing()
         self._allowed = asyncio.Event()
         self._attaching = False
+        self._attached_at = float("-inf")
+        self._short_lives = 0
 
     def allow(self) -> None:
         """A person is ready to answer: the next dial may ask."""
@@ -147,9 +153,22 @@ class Redial:
                 await self._link.wait_trouble()
                 if self._link.taken:
                     raise session_taken()
+                await self._pause_after_short_lives()
                 await self._recover()
         finally:
             await finish(watcher)
+
+    async def _pause_after_short_lives(self) -> None:
+        """Something at the other end closes each pipe: a step that is killed, a broken relay."""
+        short = time.monotonic() - self._attached_at < self._timing.short_life
+        self._short_lives = self._short_lives + 1 if short else 0
+        too_many = self._short_lives - self._timing.short_lives
+        if too_many > 0:
+            error = ConnectError(
+                "The pipe to the node closes as soon as it is open.",
+                "Something on the cluster may be ending it; it is tried again.",
+            )
+            await self._pause(error, too_many)
 
     async def _watch_sleep(self) -> None:
         watch = SleepWatch(self._timing.sleep_jump)
@@ -189,6 +208,7 @@ class Redial:
                     await self._link.attach(pipe)
                 finally:
                     self._attaching = False
+                self._attached_at = time.monotonic()
                 return
             except (SessionTaken, SessionEnded):
                 raise

@@ -401,3 +401,18 @@ async def test_waking_doubts_the_pipe(node: RelayProcess) -> None:
     assert time.monotonic() - began < 20, "it waited as if nothing had happened"
     assert any(isinstance(event, Woke) for event in world.events)
     await world.stop()
+
+
+async def test_pipes_that_close_at_once_are_not_dialled_without_pause(node: RelayProcess) -> None:
+    """A site that kills each step, say, must not see hundreds of them a minute."""
+    world = World(node, replace(QUICK, first_pause=5.0, longest_pause=5.0))
+    world.task = asyncio.create_task(world.redial.run())
+    for number in range(1, 7):
+        await until(lambda: len(world.pipes) == number and world.link.state == "up")  # noqa: B023
+        world.pipes[-1].abort()
+    await until(lambda: bool(world.events))
+    (event,) = world.events
+    assert isinstance(event, DialFailed) and event.pause >= 2.5
+    await asyncio.sleep(0.3)
+    assert len(world.pipes) == 6
+    await world.stop()
