@@ -101,14 +101,22 @@ def listen(folder: str) -> socket.socket:
 
 
 def listen_on_tcp(folder: str) -> socket.socket:
-    """A TCP port for pipes from the login host; its number is written to `relay.port`."""
+    """A TCP port for pipes from the login host; its number is written to `relay.port`.
+
+    The one of a relay that was killed, if it is free: the laptop knows no other.
+    """
+    path = os.path.join(folder, "relay.port")
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setblocking(False)
     # Accepted sockets inherit it; small frames must not wait for the answer to the last one.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    listener.bind(("", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        with open(path, encoding="ascii") as file:
+            listener.bind(("", int(file.read(8))))
+    except (OSError, ValueError, OverflowError):
+        listener.bind(("", 0))
     listener.listen(16)
-    path = os.path.join(folder, "relay.port")
     descriptor = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w", encoding="ascii") as file:
         file.write(f"{listener.getsockname()[1]}\n")

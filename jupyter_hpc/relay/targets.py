@@ -80,7 +80,11 @@ async def _connect_unix(path: str) -> socket.socket:
 
 
 async def _connect(family: int, address: str | tuple[str, int]) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made = socket.socket(family, socket.SOCK_STREAM)
+    except OSError:
+        # No descriptor is left: many nodes allow no more than 1024.
+        raise TargetRefused(UNREACHABLE) from None
     made.setblocking(False)
     deadline = time.monotonic() + CONNECT_TIMEOUT
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from jupyter_hpc.connect.link import Link
 from jupyter_hpc.errors import PipeRefused
-from jupyter_hpc.relay import frames
+from jupyter_hpc.relay import frames, targets
 from tests.relay.by_hand import ask, linked
 from tests.relay.harness import (
     PATIENCE,
@@ -124,11 +125,28 @@ async def test_a_tcp_port_only_if_asked_for_and_only_with_the_secret() -> None:
         async with unix_server(node.jupyter, echo):
             assert bytes((await ask(link, b"direct")).data) == b"direct"
         await link.close()
+        assert node.process is not None
+        node.process.kill()
+        node.process.wait(PATIENCE)
+        await node.start("--tcp")
+        assert int((node.folder / "relay.port").read_text()) == port, "laptops know no other"
     finally:
         node.close()
 
 
 # -- targets --------------------------------------------------------------------------------
+
+
+async def test_without_a_free_descriptor_a_stream_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would else wait for ever, and the browser with it."""
+
+    def none_left(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socket", none_left)
+    with pytest.raises(targets.TargetRefused) as refused:
+        await targets.connect_target(b"", "/nowhere")
+    assert refused.value.code == frames.UNREACHABLE
 
 
 async def test_loopback_services_of_the_user_can_be_reached(node: RelayProcess) -> None:
