@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from typing import Any
 
@@ -11,6 +12,8 @@ from jupyter_hpc.connect.exchange import Exchange
 from jupyter_hpc.connect.link import Link
 from jupyter_hpc.errors import ConnectError, LaunchFailed
 from jupyter_hpc.waiting import within
+
+_STATUS = re.compile(rb"[0-9]{3}")
 
 
 async def request(
@@ -41,26 +44,26 @@ async def request(
 def _parse(raw: bytes) -> tuple[int, Any]:
     head, _, body = raw.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
-    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not _STATUS.fullmatch(words[1]):
         return 0, None
-    if b"transfer-encoding: chunked" in head.lower():
-        body = _joined(body)
     try:
+        if b"transfer-encoding: chunked" in head.lower():
+            body = _joined(body)
         return int(words[1]), json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return int(words[1]), None
 
 
 def _joined(body: bytes) -> bytes:
-    """The chunks of a chunked body as one."""
-    joined = b""
-    while body:
-        size, _, rest = body.partition(b"\r\n")
-        length = int(size.split(b";")[0] or b"0", 16)
-        if not length:
+    """The chunks of a chunked body as one; ValueError if they are none."""
+    chunks, at = [], 0
+    while (end := body.find(b"\r\n", at)) >= 0:
+        length = int(body[at:end].split(b";")[0], 16)
+        if length <= 0:
             break
-        joined, body = joined + rest[:length], rest[length + 2 :]
-    return joined
+        chunks.append(body[end + 2 : end + 2 + length])
+        at = end + 2 + length + 2
+    return b"".join(chunks)
 
 
 async def wait_until_answers(link: Link, seconds: float) -> None:
@@ -86,4 +89,5 @@ async def busy(link: Link, token: str) -> bool:
     status, kernels = await request(link, "GET", "/api/kernels", token)
     if status != 200 or not isinstance(kernels, list):
         raise ConnectError("Jupyter did not say what its kernels do.", "It is asked again later.")
-    return any(kernel.get("execution_state") in ("busy", "starting") for kernel in kernels)
+    states = [kernel.get("execution_state") for kernel in kernels if isinstance(kernel, dict)]
+    return any(state in ("busy", "starting") for state in states)
