@@ -12,6 +12,9 @@ from jupyter_hpc.connect.ssh_types import OnClosed, OnData, OnDrained
 HIGH_WATER = 256 * 1024
 LOW_WATER = 128 * 1024
 
+#: With more than this before there is a receiver, the other end has to wait.
+EARLY_LIMIT = 2_000_000
+
 #: More than this of stderr is not kept.
 STDERR_LIMIT = 1_000_000
 
@@ -19,12 +22,15 @@ STDERR_LIMIT = 1_000_000
 class Receiving:
     """Hands bytes to the receiver; those that come before there is one are kept.
 
+    A host that sends without end before it is listened to is held up: it may be hostile.
     A carrier calls `deliver`, `drained` and `end`; the receiver hears of the end once,
     and of nothing after `hang_up`.
     """
 
     def __init__(self) -> None:
         self._early: list[bytes] = []
+        self._early_size = 0
+        self._held_up = False
         self._on_data: OnData | None = None
         self._on_closed: OnClosed | None = None
         self._on_drained: OnDrained | None = None
@@ -42,8 +48,17 @@ class Receiving:
         early, self._early = self._early, []
         for data in early:
             on_data(data)
+        if self._held_up:
+            self._held_up = False
+            self.resume_reading()
         if self._ended.is_set():
             self._tell_end()
+
+    def pause_reading(self) -> None:
+        raise NotImplementedError
+
+    def resume_reading(self) -> None:
+        raise NotImplementedError
 
     async def skip_past(self, marker: bytes, limit: int = 1_000_000) -> bytes | None:
         """Drop everything up to and including `marker`; returns what was dropped.
@@ -57,6 +72,7 @@ class Receiving:
             before, found, after = seen.partition(marker)
             if found:
                 self._early = [after] if after else []
+                self._early_size = len(after)
                 return before
             if self._ended.is_set() or len(seen) > limit:
                 return None
@@ -74,6 +90,10 @@ class Receiving:
             self._on_data(data)
         elif not self._hung_up:
             self._early.append(data)
+            self._early_size += len(data)
+            if self._early_size > EARLY_LIMIT and not self._held_up:
+                self._held_up = True
+                self.pause_reading()
             self._arrived.set()
 
     def drained(self) -> None:
