@@ -115,13 +115,16 @@ CAUSES = (
 #: Where events go; called in order, on the event loop.
 Sink = Callable[[Event], None]
 
+#: The last second of the year 9999.
+_LAST_MOMENT = 253402300799.0
+
 #: Fields that hold an epoch and are printed as UTC.
 _TIMES = frozenset({"estimated_start"})
 
 
 def utc(epoch: float) -> str:
-    """An epoch as ISO 8601 in UTC."""
-    stamp = datetime.fromtimestamp(epoch, timezone.utc)
+    """An epoch as ISO 8601 in UTC; what a cluster says may lie beyond all calendars."""
+    stamp = datetime.fromtimestamp(min(max(epoch, 0.0), _LAST_MOMENT), timezone.utc)
     return stamp.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

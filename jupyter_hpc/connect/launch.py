@@ -7,6 +7,7 @@ else from the login host; either way nothing of ours has to stay connected.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import shlex
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,8 @@ from jupyter_hpc.text import printable, printable_lines
 #: How long the environment lines and Jupyter may take before the relay answers.
 #: Conda on a cold shared file system has been seen to need minutes.
 START_SECONDS = 300.0
+
+_PORT = re.compile(r"[0-9]{1,5}")
 
 #: Prefix of a session folder on the node, where the home folder cannot be written.
 _NODE_LOCAL = "/tmp/jupyter-hpc-{job_id}"  # noqa: S108 (mktemp -d makes it, see remote.py)
@@ -197,7 +200,7 @@ def _address(
         python=first(fields, "python"),
         secret=secret,
         token=token or first(fields, "token"),
-        port=int(first(fields, "port")) if first(fields, "port").isdigit() else None,
+        port=int(first(fields, "port")) if _PORT.fullmatch(first(fields, "port")) else None,
     )
     if not (address.folder.startswith("/") and address.python and address.secret):
         raise LaunchFailed(

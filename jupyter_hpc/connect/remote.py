@@ -6,6 +6,7 @@ The scripts themselves are constants in scripts.py; answers are `key=value` line
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from jupyter_hpc.connect.scripts import EXITED as EXITED
 from jupyter_hpc.errors import ConnectError, LaunchFailed
 from jupyter_hpc.runner import Completed, Runner
 from jupyter_hpc.text import printable, printable_lines
+
+#: isdigit() also likes superscripts, and int() refuses thousands of digits.
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 #: Below the home folder: token, cookie secret and one folder per job.
 STATE_FOLDER = ".local/state/jupyter-hpc"
@@ -197,7 +201,7 @@ async def read_from(runner: Runner, file: str, offset: int) -> tuple[str, int]:
     """The file's text from byte `offset` on (-1: its last 64 kB), and its size."""
     done = await runner.run(script(scripts.READ_FROM, file, str(offset)))
     size, _, text = done.stdout.partition("\n")
-    return text, int(size) if size.isdigit() else 0
+    return text, int(size) if _NUMBER.fullmatch(size) else 0
 
 
 def _said(done: Completed) -> str:

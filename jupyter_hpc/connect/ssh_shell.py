@@ -34,7 +34,7 @@ class Marker:
 
     @property
     def pattern(self) -> re.Pattern[bytes]:
-        return re.compile(rb"\x01jhpc-" + self.nonce.encode() + rb":(\d+)\x02")
+        return re.compile(rb"\x01jhpc-" + self.nonce.encode() + rb":(\d{1,10})\x02")
 
     def split(self, output: bytes) -> tuple[bytes, bytes | None, int | None]:
         """(noise, the command's own output or None if it never began, process id)."""

@@ -22,7 +22,8 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 _UNLIMITED = frozenset({"unlimited", "infinite", "infinity", "-1"})
 
 _SPAN = re.compile(
-    r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?(?P<rest>\.\d+)?",
+    r"(?:(?P<days>\d{1,9})-)?(?P<first>\d{1,12})(?::(?P<second>\d{1,12}))?"
+    r"(?::(?P<third>\d{1,12}))?(?P<rest>\.\d+)?",
     re.ASCII,
 )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from jupyter_hpc.connect import remote, scripts
-from jupyter_hpc.runner import LocalRunner
+from jupyter_hpc.runner import Completed, LocalRunner
 from tests.tools import shellcheck
 
 #: Scripts by name; pieces that others are built from are checked with those.
@@ -33,6 +34,15 @@ async def test_a_file_is_read_from_an_offset(tmp_path: Path) -> None:
     assert await remote.read_from(LocalRunner(), str(file), -1) == ("one\ntwo\n", 8)
     assert await remote.read_from(LocalRunner(), str(file), 99) == ("one\ntwo\n", 8)
     assert await remote.read_from(LocalRunner(), str(tmp_path / "none"), 0) == ("", 0)
+
+
+@pytest.mark.parametrize("size", ["\u00b2", "9" * 5000, "-1", ""])
+async def test_a_size_that_is_none_is_not_believed(size: str) -> None:
+    class Hostile:
+        async def run(self, argv: Sequence[str], **_: object) -> Completed:
+            return Completed(tuple(argv), 0, f"{size}\ntext", "")
+
+    assert await remote.read_from(Hostile(), "log", 0) == ("text", 0)
 
 
 async def test_one_connect_at_a_time_starts_the_server(tmp_path: Path) -> None:

@@ -79,3 +79,8 @@ def test_the_last_marker_counts_for_reasons() -> None:
     assert MARKER.after_last(b"a" + mark + b"b" + mark + b"c") == b"c"
     assert MARKER.after_last(b"plain") == b"plain"
     assert MARKER.split(b"never began") == (b"never began", None, None)
+
+
+def test_a_process_id_without_end_is_none() -> None:
+    output = b"\x01jhpc-n:" + b"9" * 5000 + b"\x02hello"
+    assert Marker("n").split(output) == (output, None, None)

@@ -172,3 +172,8 @@ def test_tres_counts_gpus_without_a_type_only_once() -> None:
 
 def test_tres_of_a_word_is_empty() -> None:
     assert units.read_tres("N/A") == units.Tres()
+
+
+def test_a_span_without_end_is_none() -> None:
+    for text in ("9" * 5000, f"{'9' * 5000}-00:00:00", f"00:{'9' * 5000}"):
+        assert units.read_seconds(text) is None
