@@ -62,7 +62,7 @@ class SshConnection:
         end = asyncio.get_running_loop().time() + timeout
         while True:
             try:
-                return await within(self._session(line), timeout)
+                return await self._open(line, timeout)
             except asyncssh.ChannelOpenError as error:
                 # The server's MaxSessions may be smaller than ours: wait for our own turn.
                 late = asyncio.get_running_loop().time() > end
@@ -77,8 +77,23 @@ class SshConnection:
                 raise self._lost(error) from error
             await asyncio.sleep(_SESSION_RETRY)
 
-    async def _session(self, line: str) -> ChannelProcess:
+    async def _open(self, line: str, timeout: float) -> ChannelProcess:
+        """A session; one that comes when nobody waits any more is closed, its command not begun.
+
+        To give up the question itself would leave an open session on the server, which allows
+        only so many on one connection.
+        """
         process = ChannelProcess(self._hop.express)
+        opening = asyncio.ensure_future(self._session(process, line))
+        try:
+            await within(asyncio.shield(opening), timeout)
+        except BaseException:
+            opening.add_done_callback(_look_away)
+            process.close()
+            raise
+        return process
+
+    async def _session(self, process: ChannelProcess, line: str) -> None:
         self._started_any = True
         self._sessions += 1
         try:
@@ -90,7 +105,6 @@ class SshConnection:
             raise
         ended = asyncio.ensure_future(process.wait_ended())
         ended.add_done_callback(self._session_ended)
-        return process
 
     def _session_ended(self, ended: asyncio.Future[None]) -> None:
         self._sessions -= 1
@@ -116,6 +130,12 @@ class SshConnection:
         for connection in (self._hop.connection, *self._below):
             with contextlib.suppress(OSError):
                 connection.abort()
+
+
+def _look_away(done: asyncio.Future[None]) -> None:
+    """Nobody else sees how it ended."""
+    if not done.cancelled():
+        done.exception()
 
 
 class SshLogin(SshConnection):

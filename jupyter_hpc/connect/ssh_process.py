@@ -60,12 +60,16 @@ class ChannelPipe(Receiving):
     def close(self) -> None:
         """Close at once; what is still queued is dropped."""
         self.hang_up()
-        if not self.ended:
+        if not self.ended and self._channel is not None:
             self._channel.abort()
 
     # Called by asyncssh.
 
     def connection_made(self, chan: Any) -> None:
+        if self._hung_up:
+            # Closed before it was open: nothing is asked of the host any more.
+            chan.abort()
+            raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "no longer wanted")
         self._channel = chan
         self._write_packets = lean_channel(chan, self._express)
         chan.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
