@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
 from jupyter_hpc.errors import PermissionRefused, SlurmUnavailable, UsageError
+from jupyter_hpc.node.services import job_history as history_module
 from jupyter_hpc.node.services.jobs import JobsService, Seen, parse_id, parse_ids
 from jupyter_hpc.node.values import encode
 from tests.node.schema import check
@@ -178,6 +180,42 @@ async def test_a_job_that_the_database_never_learns_of_is_given_up(slurm: FakeSl
         slurm.now += 61
         await listed(service)
     assert slurm.count("finished") == 5
+
+
+async def test_a_silent_database_does_not_keep_the_queue_waiting(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_module, "PATIENCE", 0.05)
+    slurm.database = asyncio.Event()
+    slurm.queue, slurm.records = [job("2")], [finished_job("1")]
+    service, seen = slurm.service(), Seen()
+    first = await asyncio.wait_for(changes(service, seen), 30)
+    assert first is not None and len(first["jobs"]) == 1
+    assert "has not answered yet" in first["finished"]["problem"]["message"]
+    bell = asyncio.create_task(service.stirred.wait(60))
+    await asyncio.sleep(0.01)
+    slurm.database.set()
+    await asyncio.wait_for(bell, 30)
+    second = await changes(service, seen)
+    assert second is not None and len(second["finished"]["jobs"]) == 1
+    assert second["finished"]["problem"] is None
+
+
+async def test_a_database_that_falls_silent_delays_no_news_of_the_queue(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_module, "PATIENCE", 0.05)
+    slurm.queue = [job("1"), job("2")]
+    service = slurm.service()
+    await listed(service)
+    slurm.database = asyncio.Event()
+    slurm.queue = [job("2")]
+    for _ in range(3):
+        slurm.now += 61
+        answer = await asyncio.wait_for(listed(service), 30)
+        assert [row["id"] for row in answer["jobs"]] == ["2"]
+    assert slurm.count("finished") == 1, "one question at a time"
+    await asyncio.wait_for(service.stop(), 30)
 
 
 async def test_other_people_s_records_are_never_kept(slurm: FakeSlurm) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 
 import pytest
 
 from jupyter_hpc.errors import HpcError, SlurmUnavailable
+from jupyter_hpc.node.services import session as session_module
 from jupyter_hpc.node.services.cache import Dated
 from jupyter_hpc.node.services.offload import Offload
 from jupyter_hpc.node.services.profile import SiteProfile
@@ -15,6 +17,7 @@ from jupyter_hpc.node.services.session import SessionService
 from jupyter_hpc.node.values import to_json
 from jupyter_hpc.slurm.models import Job
 from tests.node.schema import check
+from tests.node.waiting import until
 from tests.node.worlds import job
 
 OLDER = {
@@ -36,9 +39,12 @@ class World:
         self.job: Job | None = job("7", ends=int(time.time()) + 500, gpus=4, name="mine")
         self.error: HpcError | None = None
         self.known: Dated[Job] | None = None
+        self.gate: asyncio.Event | None = None
 
     async def ask(self, job_id: str) -> Job | None:
         self.asked += 1
+        if self.gate is not None:
+            await self.gate.wait()
         if self.error is not None:
             raise self.error
         return self.job
@@ -108,6 +114,22 @@ async def test_a_silent_slurm_leaves_out_the_end_and_says_so(world: World) -> No
     assert session.job is not None and session.job.time_left is None
     assert session.job.nodes == ("gpu01", "gpu02")
     assert session.problem == {"message": "The controller does not answer.", "hint": "Wait."}
+
+
+async def test_a_slurm_that_hangs_does_not_keep_the_rest_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "PATIENCE", 0.05)
+    world.gate = asyncio.Event()
+    service = world.service(OLDER)
+    session = await asyncio.wait_for(service.read(), 30)
+    assert session.job is not None and session.job.nodes == ("gpu01", "gpu02")
+    assert session.problem is not None and "not yet said" in session.problem["message"]
+    world.gate.set()
+    await until(lambda: service._job.newest is not None)
+    session = await service.read()
+    assert session.problem is None
+    assert session.job is not None and session.job.ends_from == "slurm"
 
 
 async def test_a_job_that_slurm_no_longer_lists(world: World) -> None:

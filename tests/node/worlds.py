@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -57,6 +58,8 @@ class FakeSlurm:
         self.asked: list[str] = []
         self.error: HpcError | None = None
         self.refused: dict[str, HpcError] = {}
+        #: While this is set, the database waits for it before it answers.
+        self.database: asyncio.Event | None = None
 
     def service(self, **settings: Any) -> JobsService:
         client: Any = self
@@ -81,11 +84,17 @@ class FakeSlurm:
 
     async def history(self, seconds: int) -> list[FinishedJob]:
         self._answer("history")
+        await self._database()
         return list(self.records)
 
     async def finished(self, ids: Sequence[str], *, steps: bool = True) -> list[FinishedJob]:
         self._answer("finished")
+        await self._database()
         return [record for record in self.records if record.id in ids]
+
+    async def _database(self) -> None:
+        if self.database is not None:
+            await self.database.wait()
 
     async def _act(self, verb: str, ids: Sequence[str]) -> None:
         for job_id in ids:

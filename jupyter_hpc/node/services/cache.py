@@ -87,18 +87,22 @@ class Cached(Generic[T]):
         backed_off = min(self.lifetime * 2.0 ** (self._failures - 1), LONGEST_PAUSE)
         return max(backed_off, self.floor)
 
-    async def get(self, *, newer_than: float | None = None) -> Dated[T]:
+    async def get(
+        self, *, newer_than: float | None = None, first_patience: float | None = None
+    ) -> Dated[T]:
         """The value, fetched again when it is too old and the floor allows it.
 
         `newer_than` asks for a fetch although the value has not expired; the floor
-        holds all the same. Raises the failure when there is no value at all.
+        holds all the same. Raises the failure when there is no value at all; the very
+        first one is waited for as long as it takes, or for `first_patience` seconds.
         """
         if self._may_fetch(newer_than) and self._flight is None:
             self._asked_at = self._clock()
             self._flight = asyncio.create_task(self._refresh())
         if self._flight is not None:
             # A caller that goes away must not end the fetch for the others.
-            await asyncio.wait({self._flight}, timeout=None if self._value is None else PATIENCE)
+            patience = first_patience if self._value is None else PATIENCE
+            await asyncio.wait({self._flight}, timeout=patience)
         if self._value is not None:
             return self._value
         raise self._failure or HpcError("There is no data yet.", "Try again in a moment.")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from jupyter_hpc.errors import HpcError
-from jupyter_hpc.node.services.cache import Cached
+from jupyter_hpc.errors import HpcError, SlurmUnavailable
+from jupyter_hpc.node.services.cache import PATIENCE, Cached
 from jupyter_hpc.node.services.identity import Identity
 from jupyter_hpc.node.services.job_rows import Rows, next_rows
 from jupyter_hpc.node.values import Encoded, problem_of
 from jupyter_hpc.slurm.models import FinishedJob, Phase
+from jupyter_hpc.waiting import finish
 
 if TYPE_CHECKING:
     from jupyter_hpc.slurm.client import SlurmClient
@@ -55,8 +57,19 @@ class Finished:
         }
 
 
+def silent_database() -> HpcError:
+    """What is said while the first listing is awaited."""
+    return SlurmUnavailable(
+        "Slurm's database has not answered yet.", "Finished jobs are shown as soon as it does."
+    )
+
+
 class JobHistory:
-    """Keeps finished jobs. The database is asked only while somebody looks."""
+    """Keeps finished jobs. The database is asked only while somebody looks.
+
+    Whoever looks wants the queue above all and waits only a moment for the database;
+    `on_news` is called when it has answered.
+    """
 
     def __init__(
         self,
@@ -65,15 +78,18 @@ class JobHistory:
         days: float,
         *,
         clock: Callable[[], float] = time.time,
+        on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._identity = identity
         self._days = days
         self._clock = clock
+        self._on_news = on_news
         self._jobs: dict[str, FinishedJob] = {}
         self._left: dict[str, int] = {}
         self._names: dict[str, str] = {}
         self._asked_left_at = float("-inf")
+        self._asking_left: asyncio.Task[None] | None = None
         self._rows = Rows()
         self._changed = False
         self._listing: Cached[list[FinishedJob]] = Cached(
@@ -102,9 +118,9 @@ class JobHistory:
         taken_at, problem = None, None
         try:
             newer_than = self._clock() if refresh else None
-            listing = await self._listing.get(newer_than=newer_than)
+            listing = await self._listing.get(newer_than=newer_than, first_patience=PATIENCE)
         except HpcError as error:
-            problem = error
+            problem = error if self._listing.failure else silent_database()
         else:
             taken_at, problem = listing.taken_at, listing.problem
         await self._ask_left()
@@ -132,22 +148,32 @@ class JobHistory:
             self._left.pop(job.id, None)
 
     async def _fetch(self) -> list[FinishedJob]:
-        found = await self._client.history(int(self._days * DAY))
-        for job in found:
-            self.remember(job)
+        try:
+            found = await self._client.history(int(self._days * DAY))
+            for job in found:
+                self.remember(job)
+        finally:
+            self._on_news()
         return found
 
     async def _ask_left(self) -> None:
         """Ask for the jobs that left the queue; the database may need some seconds."""
         now = self._clock()
-        if not self._left or now - self._asked_left_at < TRY_SECONDS:
-            return
-        self._asked_left_at = now
-        wanted = list(self._left)[:200]
+        due = self._left and now - self._asked_left_at >= TRY_SECONDS
+        if due and self._asking_left is None:
+            self._asked_left_at = now
+            self._asking_left = asyncio.create_task(self._find(list(self._left)[:200]))
+        if self._asking_left is not None:
+            await asyncio.wait({self._asking_left}, timeout=PATIENCE)
+
+    async def _find(self, wanted: list[str]) -> None:
         try:
             found = await self._client.finished(wanted)
         except HpcError:
             found = []
+        finally:
+            self._asking_left = None
+            self._on_news()
         for job in found:
             self.remember(job)
         for job_id in wanted:
@@ -169,3 +195,5 @@ class JobHistory:
     async def stop(self) -> None:
         """End what is under way."""
         await self._listing.stop()
+        if self._asking_left is not None:
+            await finish(self._asking_left)

@@ -115,9 +115,11 @@ class JobsService:
         self._queue: Cached[Queue] = Cached(
             self._fetch, self._rest, floor=settings.poll_floor, clock=clock
         )
-        self.history = JobHistory(client, identity, settings.history_days, clock=clock)
         #: Rings when there may be something new to see.
         self.stirred = Signal()
+        self.history = JobHistory(
+            client, identity, settings.history_days, clock=clock, on_news=self.stirred.ring
+        )
 
     async def read(self, refresh: bool = False) -> dict[str, object]:
         """All of it: the queue and the finished jobs, with their ages."""

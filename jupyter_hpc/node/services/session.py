@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jupyter_hpc.errors import HpcError
-from jupyter_hpc.node.services.cache import Cached, Dated
+from jupyter_hpc.errors import HpcError, SlurmUnavailable
+from jupyter_hpc.node.services.cache import PATIENCE, Cached, Dated
 from jupyter_hpc.node.services.memory import Memory, read_memory
 from jupyter_hpc.node.services.offload import Offload
 from jupyter_hpc.node.services.profile import SiteProfile
@@ -89,6 +89,13 @@ def outside_of_a_job() -> HpcError:
     )
 
 
+def silent_controller() -> HpcError:
+    """What is said while the first answer about the session's job is awaited."""
+    return SlurmUnavailable(
+        "Slurm has not yet said when this session ends.", "Everything else is known without it."
+    )
+
+
 class SessionService:
     """Reads the session from the environment, and from Slurm only what is not there."""
 
@@ -155,9 +162,9 @@ class SessionService:
         if around.ends is not None:
             return None, None
         try:
-            dated = await self._job.get()
+            dated = await self._job.get(first_patience=PATIENCE)
         except HpcError as error:
-            return None, error
+            return None, error if self._job.failure else silent_controller()
         if dated.value is None:
             return None, HpcError("Slurm does not list the job of this session any more.", "")
         return Dated(dated.value, dated.taken_at), dated.problem
