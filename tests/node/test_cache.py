@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from jupyter_hpc.errors import SlurmUnavailable
+from jupyter_hpc.errors import HpcError, SlurmUnavailable
 from jupyter_hpc.node.services import cache as cache_module
 from jupyter_hpc.node.services.cache import Cached
 from tests.node.waiting import until
@@ -18,7 +18,7 @@ class Source:
     def __init__(self) -> None:
         self.calls = 0
         self.now = 1000.0
-        self.error: SlurmUnavailable | None = None
+        self.error: Exception | None = None
         self.gate: asyncio.Event | None = None
 
     async def fetch(self) -> int:
@@ -102,6 +102,23 @@ async def test_a_failure_without_old_data_is_raised(source: Source) -> None:
     with pytest.raises(SlurmUnavailable):
         await cached.get()
     assert source.calls == 1, "the floor holds for failures too"
+
+
+async def test_a_failure_that_nobody_thought_of_is_a_failure_too(
+    source: Source, caplog: pytest.LogCaptureFixture
+) -> None:
+    source.error = TypeError("a text where a list should be")
+    cached = source.cached()
+    with pytest.raises(HpcError, match="The server extension failed"):
+        await cached.get()
+    assert "a text where a list should be" in caplog.text
+    source.error = None
+    source.now += 60
+    await cached.get()
+    source.error = TypeError("again")
+    source.now += 60
+    problem = (await cached.get()).problem
+    assert problem is not None and "failed" in problem.message
 
 
 async def test_failures_in_a_row_make_the_pause_longer(source: Source) -> None:

@@ -37,7 +37,7 @@ class FakeServices:
 class FakeGpus:
     def __init__(self) -> None:
         self.sampled = Signal()
-        self.error: GpuUnavailable | None = None
+        self.error: Exception | None = None
         self.reads = 0
 
     async def read(self) -> dict[str, int]:
@@ -133,6 +133,19 @@ async def test_an_error_is_sent_once_and_ends_with_data(services: FakeServices, 
     assert [message["error"] for message in tab.of("gpus")] == [
         {"message": "This job has no GPU.", "hint": "Ask for one."}
     ]
+    services.gpus.error = None
+    await until(lambda: "data" in tab.of("gpus")[-1])
+    tab.stream.close()
+
+
+async def test_a_failure_that_nobody_thought_of_is_told_and_tried_again(
+    services: FakeServices, tab: Tab
+) -> None:
+    services.gpus.error = TypeError("odd")
+    await tab.watch("gpus")
+    await until(lambda: services.gpus.reads >= 3)
+    (told,) = tab.of("gpus")
+    assert "failed" in told["error"]["message"] and "odd" not in str(told)
     services.gpus.error = None
     await until(lambda: "data" in tab.of("gpus")[-1])
     tab.stream.close()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from jupyter_hpc.errors import HpcError
+from jupyter_hpc.node.services.unexpected import unexpected
 
 T = TypeVar("T")
 
@@ -118,16 +119,21 @@ class Cached(Generic[T]):
         try:
             value = await self._fetch()
         except HpcError as error:
-            self._failures += 1
-            self._failure = error
-            if self._value is not None:
-                self._value = Dated(self._value.value, self._value.taken_at, error)
+            self._fail(error)
+        except Exception as error:
+            self._fail(unexpected(error))
         else:
             self._failures = 0
             self._failure = None
             self._value = Dated(value, self._clock())
         finally:
             self._flight = None
+
+    def _fail(self, error: HpcError) -> None:
+        self._failures += 1
+        self._failure = error
+        if self._value is not None:
+            self._value = Dated(self._value.value, self._value.taken_at, error)
 
     async def stop(self) -> None:
         """End a fetch that is under way."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_hpc.errors import HpcError, UsageError
 from jupyter_hpc.node.services.jobs import Seen
+from jupyter_hpc.node.services.unexpected import unexpected
 from jupyter_hpc.node.values import encode, problem_of
 
 if TYPE_CHECKING:
@@ -92,10 +93,11 @@ class Stream:
                         said = None
                         await self._send(encode({**watch.named(), "data": data}))
                         await self._somebody_looks()
-            except HpcError as error:
+            except Exception as error:
                 if said != str(error):
                     said = str(error)
-                    await self._send(encode({**watch.named(), "error": problem_of(error)}))
+                    problem = error if isinstance(error, HpcError) else unexpected(error)
+                    await self._send(encode({**watch.named(), "error": problem_of(problem)}))
             await asyncio.sleep(self._retry_seconds(watch))
             await self._somebody_looks()
 
