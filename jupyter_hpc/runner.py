@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import subprocess
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from jupyter_hpc.errors import CommandMissing, CommandTimeout
+from jupyter_hpc.errors import CommandError, CommandMissing, CommandTimeout
+from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import within
 
 #: When set, every command of every runner is appended to this file as one JSON
@@ -27,6 +29,10 @@ COMMAND_LOG_VARIABLE = "JUPYTER_HPC_COMMAND_LOG"
 #: Seconds a command may take unless its caller knows better. A throttled squeue
 #: sleeps and retries for ever, so there is no call without a deadline.
 DEFAULT_TIMEOUT = 30.0
+
+#: More than this no command of ours has to say; one that prints without an end would
+#: take the memory of the session in seconds.
+MOST_OUTPUT = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,9 @@ class Runner(Protocol):
     ) -> Completed:
         """Run `argv` and return its result, whatever its exit code.
 
-        Raises CommandMissing if the program does not exist there, and
-        CommandTimeout (after ending the command) when `timeout` seconds pass.
+        Raises CommandMissing if the program does not exist there, CommandError if it
+        cannot be started, and CommandTimeout (after ending the command) when `timeout`
+        seconds pass.
         """
         ...
 
@@ -66,6 +73,19 @@ def record_command(argv: Sequence[str], on: str) -> None:
             log.write(line)
 
 
+def program_of(argv: Sequence[str]) -> str:
+    """The program behind env(1) and its settings."""
+    words = iter(argv)
+    for word in words:
+        if word == "env" or "=" in word:
+            continue
+        if word == "-u":
+            next(words, None)
+            continue
+        return word
+    return argv[0]
+
+
 def missing(program: str, where: str) -> CommandMissing:
     """The error for a program that is not on the PATH of `where`."""
     return CommandMissing(
@@ -74,10 +94,23 @@ def missing(program: str, where: str) -> CommandMissing:
     )
 
 
+def unstartable(program: str, where: str, error: Exception) -> CommandError:
+    """The error for a program that is there and cannot be started, or has an impossible name."""
+    if isinstance(error, (FileNotFoundError, NotADirectoryError, PermissionError)):
+        return missing(program, where)
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    hint = "Run it in a terminal to see why."
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        hint = "If it is a script, its first line has to name its interpreter, such as #!/bin/sh."
+    return CommandError(
+        f"The command {printable(program, 100)!r} cannot be started on {where}: {reason}.", hint
+    )
+
+
 def overdue(argv: Sequence[str], where: str, timeout: float) -> CommandTimeout:
     """The error for a command that was stopped at its deadline."""
     return CommandTimeout(
-        f"{argv[0]!r} on {where} gave no answer within {timeout:g} s and was stopped.",
+        f"{program_of(argv)!r} on {where} gave no answer within {timeout:g} s and was stopped.",
         "The service behind it may be down or limiting requests; try again in a minute.",
     )
 
@@ -104,12 +137,17 @@ class LocalRunner:
                 env=self._environment,
                 start_new_session=True,
             )
-        except (FileNotFoundError, PermissionError) as error:
-            raise missing(argv[0], self.where) from error
+        except (OSError, ValueError) as error:
+            raise unstartable(argv[0], self.where, error) from error
         try:
-            stdout, stderr = await within(process.communicate(stdin), timeout)
+            stdout, stderr = await within(_exchange(process, stdin), timeout)
         except (TimeoutError, asyncio.TimeoutError) as error:
             raise overdue(argv, self.where, timeout) from error
+        except _TooMuch as error:
+            raise CommandError(
+                f"{program_of(argv)!r} printed more than {MOST_OUTPUT >> 20} MiB and was stopped.",
+                "Run it in a terminal to see what it prints.",
+            ) from error
         finally:
             if process.returncode is None:
                 await _end(process)
@@ -121,19 +159,63 @@ class LocalRunner:
         )
 
 
+class _TooMuch(Exception):
+    """A command prints without an end."""
+
+
+async def _exchange(
+    process: asyncio.subprocess.Process, stdin: bytes | None
+) -> tuple[bytes, bytes]:
+    """What `communicate` does, with a bound on what is kept."""
+    stdout, stderr, _ = await asyncio.gather(
+        _bounded(process, process.stdout),
+        _bounded(process, process.stderr),
+        _feed(process, stdin),
+    )
+    await process.wait()
+    return stdout, stderr
+
+
+async def _bounded(
+    process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None
+) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await stream.read(1 << 16) if stream else b"":
+        size += len(piece)
+        if size <= MOST_OUTPUT:
+            pieces.append(piece)
+        elif size - len(piece) <= MOST_OUTPUT:
+            _kill(process)  # and read on: behind a full pipe its end would not be seen
+    if size > MOST_OUTPUT:
+        raise _TooMuch
+    return b"".join(pieces)
+
+
+async def _feed(process: asyncio.subprocess.Process, data: bytes | None) -> None:
+    if process.stdin is None:
+        return
+    # A command need not read what it is given.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(data or b"")
+        await process.stdin.drain()
+    process.stdin.close()
+
+
 async def start_process(
     argv: Sequence[str], protocol: Callable[[], asyncio.SubprocessProtocol]
 ) -> asyncio.SubprocessTransport:
     """Start a long-lived command here whose stdin, stdout and stderr `protocol` handles.
 
-    Whoever starts it ends it. Raises CommandMissing if the program does not exist.
+    Whoever starts it ends it. Raises CommandMissing if the program does not exist, and
+    CommandError if it cannot be started.
     """
     record_command(argv, LocalRunner.where)
     loop = asyncio.get_running_loop()
     try:
         transport, _ = await loop.subprocess_exec(protocol, *argv, start_new_session=True)
-    except (FileNotFoundError, PermissionError) as error:
-        raise missing(argv[0], LocalRunner.where) from error
+    except (OSError, ValueError) as error:
+        raise unstartable(argv[0], LocalRunner.where, error) from error
     return transport
 
 
@@ -186,11 +268,16 @@ class Background:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill the process and wait a moment for its end."""
+    _kill(process)
+    with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
+        await within(process.wait(), 5)
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
     """Kill the process and, where the platform has groups, all that it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.kill()
         else:
             os.killpg(process.pid, 9)
-    with contextlib.suppress(asyncio.TimeoutError, TimeoutError):
-        await within(process.wait(), 5)

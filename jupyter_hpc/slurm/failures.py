@@ -15,7 +15,7 @@ from jupyter_hpc.errors import (
     SlurmError,
     SlurmUnavailable,
 )
-from jupyter_hpc.runner import Completed
+from jupyter_hpc.runner import Completed, program_of
 from jupyter_hpc.text import printable
 
 _UNAVAILABLE = re.compile(
@@ -87,19 +87,6 @@ _REFUSED_ACTIONS: tuple[tuple[str, str, str], ...] = (
         "Stay within the partition's limit, or ask the site's support.",
     ),
 )
-
-
-def program_of(argv: tuple[str, ...]) -> str:
-    """The program behind env(1) and its settings."""
-    words = iter(argv)
-    for word in words:
-        if word == "env" or "=" in word:
-            continue
-        if word == "-u":
-            next(words, None)
-            continue
-        return word
-    return argv[0]
 
 
 def first_error(stderr: str) -> str:

@@ -16,8 +16,8 @@ from jupyter_hpc.errors import (
     SlurmError,
     SlurmUnavailable,
 )
-from jupyter_hpc.runner import Completed
-from jupyter_hpc.slurm.failures import failure, first_error, program_of
+from jupyter_hpc.runner import Completed, program_of
+from jupyter_hpc.slurm.failures import failure, first_error
 from jupyter_hpc.slurm.refusals import explain_refusal
 from tests.slurm.runners import recording
 
