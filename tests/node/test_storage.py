@@ -132,7 +132,49 @@ async def test_asked_once_in_ten_minutes(
     assert (tmp_path / "calls").read_text() == "x\n"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"storage": 7, "budget": "x"}'])
+async def test_a_place_does_not_wait_for_the_one_before(
+    ask: Ask, programs: Programs, profile: Profile, tmp_path: Path
+) -> None:
+    programs(
+        first=f"until test -e {tmp_path}/met; do sleep 0.05; done; echo fine",
+        second=f"echo >{tmp_path}/met; echo fine",
+    )
+    profile(
+        storage={name: {"path": "/tmp", "quota_command": [name]} for name in ("first", "second")}
+    )
+    assert [place["report"] for place in (await places(ask)).values()] == ["fine", "fine"]
+
+
+ODD_ENTRIES: dict[str, dict[str, Any]] = {
+    "text": {"quota_command": "myquota -x"},
+    "number": {"quota_command": 5},
+    "mixed": {"quota_command": ["myquota", 7]},
+    "nul": {"path": "/tmp\0x", "quota_command": ["a\0b"]},
+    "half": {"path": "/tmp/\ud800", "quota_command": ["\ud800"]},
+    "notes": {"purge_days": {"x": 1}, "note": ["x"], "backup": "no", "kind": 7},
+}
+
+
+async def test_an_odd_place_does_not_hide_the_others(
+    ask: Ask, programs: Programs, profile: Profile
+) -> None:
+    profile(storage={"plain": {"path": "/tmp"}} | ODD_ENTRIES)
+    found = await places(ask)
+    assert found.keys() == {"plain", *ODD_ENTRIES}
+    assert found["plain"]["used"] > 0
+    assert "cannot be started" in found["nul"]["problem"]["message"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", "{", '{"storage": 7, "budget": "x"}', "[" * 100_000),
+        '{"slurm": {"poll_seconds": 1%s}}' % ("0" * 400),
+        '{"slurm": {"poll_seconds": Infinity}, "budget": {"command": 7, "rates": [1]}}',
+        '{"budget": {"command": "accinfo", "rates": {"a": 1%s, "b": "x"}}}' % ("0" * 400),
+    ],
+    ids=range(8),
+)
 async def test_a_broken_profile_is_as_good_as_none(
     ask: Ask, programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
@@ -141,3 +183,4 @@ async def test_a_broken_profile_is_as_good_as_none(
     monkeypatch.setenv("JUPYTER_HPC_PROFILE", str(path))
     assert "home" in await places(ask)
     assert (await ask("session"))[0] == 200
+    assert (await ask("jobs"))[0] == 503, "there is no squeue, and that is all"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jupyter_hpc.errors import HpcError
-from jupyter_hpc.node.services.profile import SiteProfile
+from jupyter_hpc.node.services.profile import SiteProfile, number, words
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.text import printable_lines
 
@@ -60,12 +60,13 @@ class BudgetReader:
 
     async def read(self) -> Budget:
         """The budget as of now."""
-        command = [str(word) for word in self._table.get("command") or ()]
+        command = words(self._table.get("command"))
         unit = str(self._table.get("unit") or "") or None
+        prices = self._table.get("rates")
         rates = {
-            str(name): float(rate)
-            for name, rate in dict(self._table.get("rates") or {}).items()
-            if isinstance(rate, (int, float))
+            str(name): rate
+            for name, price in (prices.items() if isinstance(prices, dict) else ())
+            if (rate := number(price)) is not None
         }
         if command:
             report, problem = await self._report(command)

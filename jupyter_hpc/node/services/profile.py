@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from jupyter_hpc.errors import ProfileError
@@ -33,7 +34,7 @@ class SiteProfile:
         try:
             with open(path, encoding="utf-8") as file:
                 content = json.load(file)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return cls()
         return cls(content if isinstance(content, dict) else None)
 
@@ -53,8 +54,8 @@ class SiteProfile:
 
     @property
     def poll_seconds(self) -> float | None:
-        value = self.table("slurm").get("poll_seconds")
-        return float(value) if isinstance(value, (int, float)) and value > 0 else None
+        value = number(self.table("slurm").get("poll_seconds"))
+        return value if value is not None and value > 0 else None
 
     @property
     def gpu_flag(self) -> str:
@@ -82,6 +83,23 @@ class SiteProfile:
         """One table of the profile, empty where it has none."""
         value = self._content.get(name)
         return dict(value) if isinstance(value, dict) else {}
+
+
+def words(value: object) -> list[str]:
+    """A command of the profile; anything else than a list of texts is none."""
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        return []
+    return value
+
+
+def number(value: object) -> float | None:
+    """A number of the profile that can be counted with; JSON has others, too."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        return float(value) if isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def _text(value: object) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from jupyter_hpc.errors import HpcError, PermissionRefused
 from jupyter_hpc.node.services.budget import Budget, BudgetReader
 from jupyter_hpc.node.services.cache import Cached
 from jupyter_hpc.node.services.offload import Offload
-from jupyter_hpc.node.services.profile import SiteProfile
+from jupyter_hpc.node.services.profile import SiteProfile, number, words
 from jupyter_hpc.node.services.quota import (
     Mount,
     Quota,
@@ -26,6 +27,9 @@ from jupyter_hpc.node.services.quota import (
 from jupyter_hpc.node.values import problem_of
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.text import printable_lines
+
+#: The commands of one measurement, each with what it printed or why it did not.
+Outputs = dict[tuple[str, ...], "asyncio.Task[str | HpcError]"]
 
 LIFETIME = 600.0
 
@@ -107,12 +111,15 @@ class StorageService:
 
     async def _measure(self) -> Report:
         mounts = await self._mounts()
-        outputs: dict[tuple[str, ...], str | HpcError] = {}
-        places = [
-            await self._place(name, entry, mounts, outputs)
-            for name, entry in self._entries().items()
-        ]
-        return Report(tuple(places), await self._budget.read())
+        outputs: Outputs = {}
+        # All at once, so that one that hangs makes the others wait for its deadline only.
+        places, budget = await asyncio.gather(
+            asyncio.gather(
+                *(self._place(*named, mounts, outputs) for named in self._entries().items())
+            ),
+            self._budget.read(),
+        )
+        return Report(tuple(places), budget)
 
     def _entries(self) -> dict[str, dict[str, Any]]:
         if self._profile.storage:
@@ -128,19 +135,20 @@ class StorageService:
         name: str,
         entry: Mapping[str, Any],
         mounts: list[Mount],
-        outputs: dict[tuple[str, ...], str | HpcError],
+        outputs: Outputs,
     ) -> Place:
         path = normpath(self._expanded(str(entry.get("path") or "/")))
+        days, backup = number(entry.get("purge_days")), entry.get("backup")
         known: dict[str, Any] = {
             "name": name,
             "path": path,
-            "kind": entry.get("kind"),
-            "purge_days": entry.get("purge_days"),
-            "backup": entry.get("backup"),
-            "note": entry.get("note") or None,
+            "kind": _text(entry.get("kind")),
+            "purge_days": None if days is None else int(days),
+            "backup": backup if isinstance(backup, bool) else None,
+            "note": _text(entry.get("note")),
         }
         problem: HpcError | None = None
-        command = [self._expanded(str(word)) for word in entry.get("quota_command") or ()]
+        command = [self._expanded(word) for word in words(entry.get("quota_command"))]
         if command:
             said = await self._said(command, outputs)
             if isinstance(said, str):
@@ -170,7 +178,7 @@ class StorageService:
         self,
         path: str,
         mounts: list[Mount],
-        outputs: dict[tuple[str, ...], str | HpcError],
+        outputs: Outputs,
     ) -> tuple[str, Quota] | None:
         mount = mount_of(path, mounts)
         if mount is None:
@@ -190,7 +198,7 @@ class StorageService:
             status = await self._offload(
                 os.statvfs, path, timeout=self._timeout, about=f"The file system of {path}"
             )
-        except (OSError, HpcError) as error:
+        except (OSError, ValueError, HpcError) as error:
             reason = error.strerror if isinstance(error, OSError) else None
             silent = (
                 error
@@ -211,27 +219,25 @@ class StorageService:
             problem=problem,
         )
 
-    async def _said(
-        self, command: Sequence[str], outputs: dict[tuple[str, ...], str | HpcError]
-    ) -> str | HpcError:
+    async def _said(self, command: Sequence[str], outputs: Outputs) -> str | HpcError:
         """What the command printed, or why not; each command runs once a measurement."""
         key = tuple(command)
         if key not in outputs:
-            try:
-                done = await self._runner.run(key, timeout=self._timeout)
-            except HpcError as error:
-                outputs[key] = error
-            else:
-                # quota ends with 1 when somebody is over the limit: the text counts.
-                outputs[key] = (
-                    done.stdout
-                    if done.ok or done.stdout.strip()
-                    else HpcError(
-                        f"{key[0]} ended with code {done.returncode} and printed nothing.",
-                        "Run it in a terminal to see why.",
-                    )
-                )
-        return outputs[key]
+            outputs[key] = asyncio.create_task(self._run(key))
+        return await outputs[key]
+
+    async def _run(self, command: tuple[str, ...]) -> str | HpcError:
+        try:
+            done = await self._runner.run(command, timeout=self._timeout)
+        except HpcError as error:
+            return error
+        # quota ends with 1 when somebody is over the limit: the text counts.
+        if done.ok or done.stdout.strip():
+            return done.stdout
+        return HpcError(
+            f"{command[0]} ended with code {done.returncode} and printed nothing.",
+            "Run it in a terminal to see why.",
+        )
 
     async def _mounts(self) -> list[Mount]:
         try:
@@ -249,6 +255,10 @@ class StorageService:
     async def stop(self) -> None:
         """End what is under way."""
         await self._report.stop()
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _read(path: str) -> str:
