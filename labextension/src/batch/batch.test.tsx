@@ -181,6 +181,35 @@ describe('the model', () => {
     expect(await model.submit()).toBeNull();
     expect(model.problem).toEqual({ message: 'No.', hint: 'Ask for less.' });
     expect(model.choices.chain).toBe('2');
+    await vi.advanceTimersByTimeAsync(600);
+    expect(server.asked).toHaveLength(2);
+    expect(model.problem?.message).toBe('No.');
+    model.change({ chain: '3' });
+    expect(model.problem).toBeNull();
+  });
+
+  it('does not open the way to a second submit by a late preview', async () => {
+    await model.refresh();
+    let answer: () => void = () => undefined;
+    server.submit = request => {
+      server.submitted.push(request);
+      return new Promise((_, reject) => {
+        answer = () => reject(new ApiError('No.', '', 422));
+      });
+    };
+    model.change({ chain: '2' });
+    const first = model.submit();
+    await vi.advanceTimersByTimeAsync(600);
+    expect(model.busy).toBe('submit');
+    expect(model.isReady).toBe(false);
+    expect(await model.submit()).toBeNull();
+    expect(server.submitted).toHaveLength(1);
+    expect(server.asked).toHaveLength(1);
+    answer();
+    await first;
+    await settled();
+    expect(server.asked).toHaveLength(2);
+    expect(model.problem?.message).toBe('No.');
   });
 });
 
@@ -205,6 +234,33 @@ describe('the form', () => {
       target: { value: '0.1,0.2' }
     });
     expect(model.choices.parameters).toEqual({ lr: '0.1,0.2' });
+  });
+
+  it('does not fold a group in which somebody writes', async () => {
+    await model.open();
+    const { rerender } = render(<Form model={model} trans={trans} />);
+    const field = screen.getByLabelText('Bring back');
+    const group = field.closest('details')!;
+    expect(group.open).toBe(false);
+    group.open = true;
+    for (const value of ['a', '']) {
+      fireEvent.change(field, { target: { value } });
+      rerender(<Form model={model} trans={trans} />);
+      expect(group.open).toBe(true);
+    }
+  });
+
+  it('unfolds the group of a problem', async () => {
+    await model.open();
+    const { rerender } = render(<Form model={model} trans={trans} />);
+    const group = screen.getByLabelText('Account').closest('details')!;
+    expect(group.open).toBe(false);
+    server.preview = aPreview({
+      problems: [{ option: 'account', message: 'Not yours.', hint: '' }]
+    });
+    await model.refresh();
+    rerender(<Form model={model} trans={trans} />);
+    expect(group.open).toBe(true);
   });
 });
 

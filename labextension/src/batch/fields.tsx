@@ -117,8 +117,15 @@ interface IGroupProps {
   children: React.ReactNode;
 }
 
-/** Fields that belong together. */
+/** Fields that belong together; what somebody has unfolded stays so. */
 export function Group({ title, folded, children }: IGroupProps): JSX.Element {
+  const details = React.useRef<HTMLDetailsElement>(null);
+  const [open] = React.useState(!folded);
+  React.useEffect(() => {
+    if (!folded && details.current) {
+      details.current.open = true;
+    }
+  }, [folded]);
   if (folded === undefined) {
     return (
       <fieldset className="jp-Hpc-group">
@@ -128,7 +135,7 @@ export function Group({ title, folded, children }: IGroupProps): JSX.Element {
     );
   }
   return (
-    <details className="jp-Hpc-group" open={!folded}>
+    <details className="jp-Hpc-group" ref={details} open={open}>
       <summary>{title}</summary>
       <div className="jp-Hpc-fields">{children}</div>
     </details>

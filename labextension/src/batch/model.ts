@@ -29,7 +29,7 @@ export class BatchModel implements IDisposable {
     readonly path: string,
     private _choices: IChoices
   ) {
-    this._asking = new Debouncer(() => this.refresh(), PAUSE);
+    this._asking = new Debouncer(() => this._ask('preview', {}), PAUSE);
   }
 
   /** Something to show has changed. */
@@ -51,9 +51,9 @@ export class BatchModel implements IDisposable {
     return this._wait;
   }
 
-  /** Why there is no newer preview, or why the job was not submitted. */
+  /** Why the job was not submitted, or why there is no newer preview. */
   get problem(): IProblem | null {
-    return this._problem;
+    return this._refusal ?? this._problem;
   }
 
   get verification(): IVerification | null {
@@ -104,12 +104,14 @@ export class BatchModel implements IDisposable {
   /** Choose something else; the preview follows when the typing pauses. */
   change(changes: Partial<IChoices>): void {
     this._choices = { ...this._choices, ...changes };
+    this._refusal = null;
     this._changed.emit();
     this._asking.invoke().catch(() => undefined);
   }
 
   /** Ask for a new preview now; an older one that comes later is not shown. */
   async refresh(): Promise<void> {
+    this._refusal = null;
     await this._ask('preview', {});
   }
 
@@ -124,14 +126,18 @@ export class BatchModel implements IDisposable {
       return null;
     }
     this._turn += 1;
+    this._refusal = null;
     this._set({ busy: 'submit', problem: null });
     try {
       return await this._client.submit(this._body());
     } catch (error) {
-      this._set({ problem: asProblem(error) });
+      this._refusal = asProblem(error);
       return null;
     } finally {
       this._set({ busy: null });
+      if (this._isLate && this._refusal) {
+        void this._ask('preview', {});
+      }
     }
   }
 
@@ -139,6 +145,11 @@ export class BatchModel implements IDisposable {
     busy: 'preview' | 'verify',
     more: Partial<IBatchRequest>
   ): Promise<void> {
+    // Nothing may open the way to a second submit while the first is under way.
+    this._isLate = this._busy === 'submit';
+    if (this._isLate || this.isDisposed) {
+      return;
+    }
     const turn = ++this._turn;
     this._set({ busy });
     try {
@@ -178,8 +189,10 @@ export class BatchModel implements IDisposable {
   private _wait: number | null = null;
   private _partitions: IPartition[] = [];
   private _problem: IProblem | null = null;
+  private _refusal: IProblem | null = null;
   private _busy: 'preview' | 'verify' | 'submit' | null = null;
   private _turn = 0;
+  private _isLate = false;
 }
 
 function asProblem(error: unknown): IProblem {
