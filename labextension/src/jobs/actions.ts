@@ -9,6 +9,13 @@ import type { IHpcClient } from '../tokens';
 const MOST_NAMED = 8;
 const MOST_SENT = 100;
 
+/** JupyterLab cuts off what a notification says beyond this. */
+const LONGEST_NOTICE = 140;
+
+/** The buttons of the question. */
+const BACK = 0;
+const DO_IT = 1;
+
 /** A job as the question names it, and as Slurm takes it. */
 export interface ITarget {
   target: string;
@@ -23,11 +30,12 @@ export async function confirmAndAct(
   trans: TranslationBundle
 ): Promise<boolean> {
   const words = wording(action, jobs.length, trans);
+  const warning = endOf(client, action, jobs, trans);
   const { button } = await showDialog({
     title: words.question,
-    body: [listed(jobs, trans), endOf(client, action, jobs, trans)]
-      .filter(Boolean)
-      .join(' – '),
+    body: [listed(jobs, trans), warning].filter(Boolean).join(' – '),
+    // Enter alone does not end the session.
+    defaultButton: warning ? BACK : DO_IT,
     buttons: [
       Dialog.cancelButton({ label: trans.__('Back') }),
       action === 'cancel'
@@ -49,13 +57,25 @@ export async function confirmAndAct(
     }
     return true;
   } catch (error) {
-    Notification.error(sentences(error), { autoClose: false });
+    tell(sentences(error), trans);
     return false;
   }
 }
 
+function tell(refusal: string, trans: TranslationBundle): void {
+  if (refusal.length <= LONGEST_NOTICE) {
+    Notification.error(refusal, { autoClose: false });
+  } else {
+    void showDialog({
+      title: trans.__('This was not done'),
+      body: refusal,
+      buttons: [Dialog.okButton({ label: trans.__('Dismiss') })]
+    });
+  }
+}
+
 /** An error with its hint, as one text. */
-export function sentences(error: unknown): string {
+function sentences(error: unknown): string {
   return error instanceof ApiError
     ? `${error.message} ${error.hint}`.trim()
     : String(error);
