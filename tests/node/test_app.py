@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -15,6 +17,8 @@ import pytest
 
 from jupyter_hpc.node import events
 from jupyter_hpc.node.app import HpcExtension
+from jupyter_hpc.node.services.cache import Cached
+from jupyter_hpc.node.services.registry import Services
 from jupyter_hpc.node.settings import NodeSettings
 from tests.gpu.library import library_folder
 from tests.node.conftest import Ask, Programs
@@ -91,6 +95,29 @@ async def test_a_cancel_is_told_to_other_parts_of_the_server(jp_serverapp: Any) 
         {"schema": events.JOB_CANCELLED, "job_id": "12_[3-4]"},
         {"schema": events.JOB_SUBMITTED, "job_id": "13", "notebook": "a/b.ipynb"},
     ]
+
+
+async def test_many_commands_that_do_not_end_are_left_behind_together() -> None:
+    released = asyncio.Event()
+
+    async def hang() -> None:  # as one that waits for a dead file system
+        while not released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await released.wait()
+
+    services = Services(NodeSettings(), {})
+    stubborn = [Cached(hang, 60.0) for _ in range(12)]
+    for number, cached in enumerate(stubborn):
+        services.details._found[str(number)] = cached  # type: ignore[assignment]
+    looking = [asyncio.create_task(cached.get()) for cached in stubborn]
+    await asyncio.sleep(0.01)
+    began = time.monotonic()
+    await services.stop()
+    assert time.monotonic() - began < 5
+    released.set()
+    await asyncio.wait(looking)
+    for look in looking:
+        look.exception()
 
 
 def test_a_driver_that_hangs_does_not_keep_the_server(tmp_path: Path) -> None:

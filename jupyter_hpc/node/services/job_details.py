@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections import OrderedDict
@@ -255,9 +256,8 @@ class JobDetails:
 
     async def stop(self) -> None:
         """End what is under way."""
-        for cached in self._found.values():
-            await cached.stop()
-        await self._usage.stop()
+        found = [cached.stop() for cached in self._found.values()]
+        await asyncio.gather(self._usage.stop(), *found)
 
 
 def _phase(found: Found) -> Phase:

@@ -40,5 +40,4 @@ class RunningUsage:
 
     async def stop(self) -> None:
         """End what is under way."""
-        for cached in self._known.values():
-            await cached.stop()
+        await asyncio.gather(*(cached.stop() for cached in self._known.values()))

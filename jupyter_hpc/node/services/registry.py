@@ -6,6 +6,7 @@ imports nor their threads.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -240,7 +241,7 @@ class Services:
 
     async def stop(self) -> None:
         """End threads and tasks of those services that were used."""
-        for name in ("gpus", "session", "jobs", "details", "storage", "partitions", "batch"):
-            service = self.__dict__.get(name)
-            if service is not None:
-                await service.stop()
+        names = ("gpus", "session", "jobs", "details", "storage", "partitions", "batch")
+        used = [self.__dict__[name] for name in names if name in self.__dict__]
+        # Together: each may have to wait for something that hangs, and the server does not.
+        await asyncio.gather(*(service.stop() for service in used))
