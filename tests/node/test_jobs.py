@@ -295,6 +295,16 @@ async def test_several_at_once_report_each(slurm: FakeSlurm) -> None:
     ]
 
 
+async def test_a_slurm_that_is_silent_for_one_is_not_asked_for_the_others(
+    slurm: FakeSlurm,
+) -> None:
+    slurm.refused = {"2": SlurmUnavailable("The controller does not answer.", "Wait.")}
+    result = await slurm.service().act("hold", "1,2,3,4")
+    assert [item.ok for item in result.results] == [True, False, False, False]
+    assert result.message.endswith("for 3 of 4 jobs: The controller does not answer.")
+    assert slurm.asked == ["hold 1", "hold 2"]
+
+
 async def test_a_single_refusal_is_raised_as_it_is(slurm: FakeSlurm) -> None:
     slurm.refused = {"2": PermissionRefused("Not yours.")}
     with pytest.raises(PermissionRefused, match=r"Not yours\."):

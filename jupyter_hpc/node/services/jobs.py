@@ -6,15 +6,17 @@ two minutes after an own action, and never more often than the site's floor.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jupyter_hpc.errors import HpcError, PermissionRefused, UsageError
+from jupyter_hpc.errors import PermissionRefused, UsageError
 from jupyter_hpc.node.services.cache import Cached, Dated
 from jupyter_hpc.node.services.identity import Identity
+from jupyter_hpc.node.services.job_actions import ActionResult, Verb, attempt, summed_up
 from jupyter_hpc.node.services.job_history import JobHistory
 from jupyter_hpc.node.services.job_rows import Rows, next_rows
 from jupyter_hpc.node.services.signal import Signal
@@ -38,30 +40,6 @@ ACTIONS = ("cancel", "hold", "release", "requeue")
 MOST_TARGETS = 100
 
 _ID = re.compile(r"[0-9]{1,10}(_([0-9]{1,10}|\[[0-9,:-]{1,200}\])|\+[0-9]{1,5})?")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of an action on one job."""
-
-    id: str
-    ok: bool
-    message: str
-    hint: str = ""
-
-
-@dataclass(frozen=True)
-class ActionResult:
-    """What became of an action on one or several jobs, in one sentence and each."""
-
-    message: str
-    hint: str
-    results: tuple[Outcome, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether it worked for every job."""
-        return all(outcome.ok for outcome in self.results)
 
 
 @dataclass(frozen=True)
@@ -198,40 +176,27 @@ class JobsService:
             )
         ids = parse_ids(text)
         verb = self._verb(action)
-        if len(ids) == 1:
-            await verb(ids)
-            outcomes = [Outcome(ids[0], True, _done(action, ids[0]))]
-        else:
-            outcomes = [await self._attempt(action, verb, job_id) for job_id in ids]
+        outcomes = await attempt(action, verb, ids)
         self.note_action()
         if action == "cancel":
             for outcome in outcomes:
                 if outcome.ok:
                     self._on_cancel(outcome.id)
-        return _summed_up(outcomes)
+        return summed_up(outcomes)
 
     def note_action(self) -> None:
         """Something was done that shows in the queue soon, so look at it soon."""
         self._acted_at = self._clock()
         self.stirred.ring()
 
-    def _verb(self, action: str) -> Callable[[Sequence[str]], Awaitable[None]]:
-        verbs: dict[str, Callable[[Sequence[str]], Awaitable[None]]] = {
+    def _verb(self, action: str) -> Verb:
+        verbs: dict[str, Verb] = {
             "cancel": self._client.cancel,
             "hold": self._client.hold,
             "release": self._client.release,
             "requeue": self._client.requeue,
         }
         return verbs[action]
-
-    async def _attempt(
-        self, action: str, verb: Callable[[Sequence[str]], Awaitable[None]], job_id: str
-    ) -> Outcome:
-        try:
-            await verb([job_id])
-        except HpcError as error:
-            return Outcome(job_id, False, error.message, error.hint)
-        return Outcome(job_id, True, _done(action, job_id))
 
     async def _look(self, refresh: bool) -> Dated[Queue]:
         if not self._settings.jobs_enabled:
@@ -283,8 +248,7 @@ class JobsService:
 
     async def stop(self) -> None:
         """End what is under way."""
-        await self._queue.stop()
-        await self.history.stop()
+        await asyncio.gather(self._queue.stop(), self.history.stop())
 
 
 @dataclass
@@ -294,20 +258,3 @@ class Seen:
     version: int | None = None
     finished: object = None
     state: object = None
-
-
-def _summed_up(outcomes: Sequence[Outcome]) -> ActionResult:
-    refused = [outcome for outcome in outcomes if not outcome.ok]
-    if not refused:
-        message = outcomes[0].message if len(outcomes) == 1 else f"Done for {len(outcomes)} jobs."
-        return ActionResult(message, "", tuple(outcomes))
-    return ActionResult(
-        f"Slurm refused this for {len(refused)} of {len(outcomes)} jobs: {refused[0].message}",
-        refused[0].hint,
-        tuple(outcomes),
-    )
-
-
-def _done(action: str, job_id: str) -> str:
-    """True also where Slurm takes a request in silence: scancel does for a job long gone."""
-    return f"Slurm has been told to {action} job {job_id}."
