@@ -226,7 +226,7 @@ describe('the form', () => {
     const about = time.getAttribute('aria-describedby') ?? '';
     expect(document.getElementById(about)?.textContent).toContain('Too long.');
     expect(
-      screen.getByText('up to 2 h 00 min, 4 × a100, 1 of 4 nodes free')
+      screen.getByText('up to 2 h 00 min, 4 × a100, 1 of 4 nodes wholly free')
     ).toBeTruthy();
     expect(screen.queryByLabelText('TOKEN')).toBeNull();
     expect(screen.getByText(/TOKEN is a secret/)).toBeTruthy();

@@ -155,7 +155,7 @@ function limitsOf(partition: IPartition, trans: TranslationBundle): string {
     max_time !== null && trans.__('up to %1', formatSpan(max_time, trans)),
     ...gpus.map(({ type, count }) => `${count} × ${type || trans.__('GPU')}`),
     idle_nodes !== null &&
-      trans.__('%1 of %2 nodes free', idle_nodes, node_count)
+      trans.__('%1 of %2 nodes wholly free', idle_nodes, node_count)
   ];
   return parts.filter(Boolean).join(', ');
 }

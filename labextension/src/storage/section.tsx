@@ -20,7 +20,7 @@ export function StorageSection({ client, trans }: IStorageProps): JSX.Element {
       {report => (
         <>
           {report.places.map(place => (
-            <Place key={place.path} place={place} trans={trans} />
+            <Place key={place.name} place={place} trans={trans} />
           ))}
           {report.places.length === 0 && (
             <p className="jp-Hpc-quiet">{trans.__('No storage is known.')}</p>
