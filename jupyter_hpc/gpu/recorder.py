@@ -12,6 +12,7 @@ header decides.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
@@ -36,6 +37,9 @@ HEADER = (
 )
 
 _MIB = 1024 * 1024
+
+#: No reading, not even a time, is as large as this; infinity is none either.
+_LARGEST = 1e15
 
 #: A recording is read up to this size; at one line a second that is over a week of 8 GPUs.
 MAX_BYTES = 256 * _MIB
@@ -126,15 +130,19 @@ def _lines(path: Path) -> Iterator[dict[str, str]]:
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
         text = file.read(MAX_BYTES)
     whole = text[: text.rfind("\n") + 1]
-    for line in csv.DictReader(io.StringIO(whole)):
-        yield {key: value for key, value in line.items() if key and isinstance(value, str)}
+    lines = csv.DictReader(io.StringIO(whole))
+    # A file that a crash has spoilt counts as far as it can be read.
+    with contextlib.suppress(csv.Error):
+        for line in lines:
+            yield {key: value for key, value in line.items() if key and isinstance(value, str)}
 
 
 def _number(text: str | None) -> float:
     try:
-        return float(text or "nan")
+        number = float(text or "nan")
     except ValueError:
         return math.nan
+    return number if abs(number) < _LARGEST else math.nan
 
 
 def _word(value: float | None) -> str:

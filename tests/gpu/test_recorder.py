@@ -65,6 +65,32 @@ def test_a_line_that_was_cut_off_is_ignored(path: Path) -> None:
     assert mean_load(path) == 50.0
 
 
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        '3.0,a,0,"' + "x" * 200_000 + "\n",
+        "inf,a,0,x,9,1,1,1,1\n",
+        "1e300,a,0,x,9,1,1,1,1\n",
+        "nan,b,1,y,9,1,inf,1,1\n",
+        "\0" * 4096 + "\n",
+    ],
+    ids=["quote", "infinite", "huge", "number", "zeros"],
+)
+def test_a_spoilt_file_counts_as_far_as_it_can_be_read(path: Path, spoilt: str) -> None:
+    Recorder(path, "a").append(sample(1.0, 50.0))
+    with path.open("a") as file:
+        file.write(spoilt)
+    view = read_recording(path)
+    assert (view.times, len(view.gpus)) == ([1.0], 1)
+    assert mean_load(path) is not None
+
+
+def test_a_reading_without_an_end_is_no_reading(path: Path) -> None:
+    path.write_text(",".join(HEADER) + "\n5.0,a,0,x,inf,1e400,inf,1,1\n")
+    view = read_recording(path)
+    assert (view.times, view.gpus[0].memory_total, mean_load(path)) == ([5.0], None, None)
+
+
 def test_two_nodes_share_rows_of_the_same_second(path: Path) -> None:
     Recorder(path, "a").append(sample(1.1, 10.0))
     Recorder(path, "b").append(sample(1.3, 30.0))

@@ -132,9 +132,12 @@ class JobDetails:
                 "There is no GPU recording of this job.",
                 "Jobs submitted with “Run as batch job” record their GPUs.",
             )
-        view = await self._offload(
-            read_recording, path, points, timeout=20.0, about="The recording"
-        )
+        try:
+            view = await self._offload(
+                read_recording, path, points, timeout=20.0, about="The recording"
+            )
+        except OSError as error:
+            raise HpcError(f"{path} cannot be read: {error.strerror}.", "") from error
         return described_history(view, "recording", False, None)
 
     async def _current(self, job_id: str) -> Dated[Found]:
