@@ -64,6 +64,12 @@ async def test_what_does_not_exist_is_said_as_every_other_error(jp_fetch: Any) -
         assert await status(jp_fetch, "jupyter-hpc/no", verb, Authorization="token wrong") == 403
 
 
+async def test_an_odd_question_is_answered_in_words(jp_fetch: Any) -> None:
+    answer = await jp_fetch("jupyter-hpc/jobs", params={"refresh": b"\xff"}, raise_error=False)
+    message = json.loads(answer.body)["message"]
+    assert (answer.code, "%" in message, "refresh" in message) == (400, False, True), message
+
+
 async def test_the_stream_needs_the_token(jp_ws_fetch: Any) -> None:
     for headers in ({"Authorization": ""}, {"Authorization": "token wrong"}):
         with pytest.raises(HTTPClientError) as refused:

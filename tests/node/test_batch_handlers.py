@@ -163,6 +163,9 @@ async def test_no_path_leads_out_of_the_server_s_root(
         '{"path": "train.ipynb", "requeue": "yes"}',
         '{"path": "train.ipynb", "environment": {"python": "perl"}}',
         '{"path": "train.ipynb", "environment": {"python": "venv"}}',
+        '{"path": "train.ipynb", "environment": {"modules": ["\\ud800"]}}',
+        '{"path": "train.ipynb", "parameters": {"LR": "\\udc80"}}',
+        '{"path": "\\ud800.ipynb"}',
         "no json",
         "",
     ],
@@ -172,6 +175,11 @@ async def test_odd_requests_are_refused_in_words(ask: Ask, jp_root_dir: Path, bo
     status, error = await ask("convert", "POST", body=body)
     check(error, "Error")
     assert (status, len(error["message"]) > 10) == (400, True), error
+
+
+async def test_a_request_without_an_end_is_not_read(ask: Ask) -> None:
+    status, error = await ask("convert", "POST", body='{"path": "' + "x" * (1 << 20) + '"}')
+    assert (status, error) == (413, {"message": "This request is too long.", "hint": ""})
 
 
 async def test_files_that_are_no_notebooks(ask: Ask, jp_root_dir: Path) -> None:

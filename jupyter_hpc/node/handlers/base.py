@@ -18,6 +18,9 @@ from jupyter_hpc.node.values import encode
 #: Where the services hang in the web application's settings.
 SERVICES_KEY = "jupyter_hpc_services"
 
+#: A longer body is no request of the dialog, and to read it would stop the event loop.
+LONGEST_BODY = 1 << 20
+
 #: The one place that says which error is which status; the first match counts, so
 #: narrow classes stand before their bases.
 STATUS_OF_ERROR: tuple[tuple[type[errors.HpcError], HTTPStatus], ...] = (
@@ -45,6 +48,13 @@ def _parsed(read: Callable[[str], T], name: str, text: str | None, default: T) -
         return default if text is None else read(text)
     except ValueError as error:
         raise errors.UsageError(f"{name!r} has to be a number.", "") from error
+
+
+def _in_words(error: HTTPError) -> str:
+    """What tornado or Jupyter says, with its own arguments put in."""
+    if error.log_message and error.args:
+        return error.log_message % error.args
+    return error.log_message or error.reason or str(error)
 
 
 def status_of(error: errors.HpcError) -> int:
@@ -76,6 +86,12 @@ class HpcHandler(APIHandler):
     def compute_etag(self) -> None:
         """Answers are not cached, so hashing megabytes of jobs would be for nothing."""
 
+    def get_json_body(self) -> Any:
+        """The body of a request of the dialog, which is short."""
+        if len(self.request.body) > LONGEST_BODY:
+            raise HTTPError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "This request is too long.")
+        return super().get_json_body()
+
     def text(self, name: str) -> str | None:
         """A query argument, None where it is missing or empty."""
         return self.get_query_argument(name, "") or None
@@ -99,7 +115,7 @@ class HpcHandler(APIHandler):
             self.set_status(status_of(error))
             body = {"message": error.message, "hint": error.hint}
         elif isinstance(error, HTTPError):
-            body = {"message": error.log_message or error.reason or str(error), "hint": ""}
+            body = {"message": _in_words(error), "hint": ""}
         else:
             body = {
                 "message": "The server extension failed on this request.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -42,6 +43,8 @@ def read_request(body: object, setup: tuple[str, ...] = ()) -> BatchRequest:
     path = table.get("path")
     if not isinstance(path, str) or not path:
         raise UsageError("The request names no notebook.", "Give its path as the browser shows it.")
+    if not _is_whole(path):
+        raise UsageError(f"{printable(path, 60)!r} cannot be the name of a file.", "")
     parameters = _table(table.get("parameters", {}), "parameters")
     given = {name: _text(parameters, name) for name in parameters}
     settings, sweep = fixed_and_swept({name: text for name, text in given.items() if text})
@@ -132,16 +135,23 @@ def _text(table: Mapping[str, Any], name: str) -> str | None:
         value = str(value)
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    if not isinstance(value, str) or len(value) > _LONGEST or "\0" in value:
+    if not isinstance(value, str) or not _is_whole(value):
         raise UsageError(f"{printable(name, 60)!r} has to be a text.", "")
     return value.strip()
 
 
 def _texts(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = table.get(name) or []
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+    if not isinstance(value, list) or not all(
+        isinstance(item, str) and _is_whole(item) for item in value
+    ):
         raise UsageError(f"{name!r} has to be a list of texts.", "")
     return tuple(item.strip() for item in value if item.strip())
+
+
+def _is_whole(text: str) -> bool:
+    """Whether files and commands can hold it: not too long, and no half of a character."""
+    return len(text) <= _LONGEST and "\0" not in text and not re.search("[\ud800-\udfff]", text)
 
 
 def _number(table: Mapping[str, Any], name: str, least: int = 1) -> int | None:
