@@ -24,6 +24,9 @@ _FREE = frozenset(
         *("Comment", "AdminComment", "SystemComment", "Extra", "Dependency"),
     }
 )
+#: Whose job it is. A name or comment can hold a line that looks like one of Slurm's own, so
+#: where two lines disagree about this, the owner is not known.
+_OWNER = "UserId"
 
 
 def detail_argv(job_id: str) -> list[str]:
@@ -63,7 +66,9 @@ def _read_line(line: str, record: dict[str, str]) -> str | None:
             return key
         following = re.compile(rf" +(?={_ENTRY.pattern})").search(line, found.end())
         end = following.start() if following else len(line)
-        record.setdefault(key, line[found.end() : end])
+        value = line[found.end() : end]
+        if record.setdefault(key, value) != value and key == _OWNER:
+            record[key] = ""
         position = following.end() if following else len(line)
     return None
 

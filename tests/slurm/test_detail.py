@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jupyter_hpc.slurm import detail
 from jupyter_hpc.slurm.models import Phase
 from tests.slurm.record import HOSTILE
@@ -65,6 +67,19 @@ def test_missing_and_unknown_keys_do_no_harm() -> None:
     assert (job.id, job.name, job.state, job.phase) == ("5", "x y=z", "WHATEVER", Phase.UNKNOWN)
     assert (job.nodes, job.time_limit, job.exit_code) == ("", None, None)
     assert job.fields["New"] == "1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "JobId=5 JobName=x\n   UserId=alice(1001) GroupId=alice(1001)\n   UserId=mallory(1002)",
+        "JobId=5 JobName=x\n   UserId=mallory(1002)\n   Comment=y\n   UserId=alice(1001)",
+    ],
+    ids=["name", "comment"],
+)
+def test_a_name_or_comment_that_claims_another_owner(text: str) -> None:
+    (job,) = detail.read_details(text)
+    assert (job.user, job.fields["UserId"]) == ("", "")
 
 
 def test_words_in_the_place_of_times() -> None:
