@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+from collections.abc import Sequence
 
-from jupyter_hpc.node.services.commands import SiteRunner
-from jupyter_hpc.runner import LocalRunner
+from jupyter_hpc.node.services.commands import MOST_AT_ONCE, SiteRunner
+from jupyter_hpc.runner import Completed, LocalRunner
 
 ASKED = ["env", "-u", "SQUEUE_NAMES", "SLURM_TIME_FORMAT=%s", "squeue", "--name=a b|c"]
 
@@ -36,3 +38,22 @@ async def test_the_result_names_the_command_that_was_asked_for() -> None:
     runner = SiteRunner(LocalRunner(), ["env", "A=1"], {"printme": "/usr/bin/printenv"})
     done = await runner.run(["printme", "A"])
     assert (done.stdout, done.argv) == ("1\n", ("printme", "A"))
+
+
+async def test_a_flood_of_questions_waits_in_line() -> None:
+    running: list[int] = [0, 0]
+
+    class Slow(LocalRunner):
+        async def run(
+            self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = 30.0
+        ) -> Completed:
+            running[0] += 1
+            running[1] = max(running)
+            await asyncio.sleep(0.01)
+            running[0] -= 1
+            return Completed(tuple(argv), 0, "", "")
+
+    runner = SiteRunner(Slow())
+    done = await asyncio.gather(*(runner.run(["scontrol", str(n)]) for n in range(100)))
+    assert len(done) == 100
+    assert running == [0, MOST_AT_ONCE]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections.abc import Mapping, Sequence
 from posixpath import basename
 
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, Runner
+
+#: So many commands run at once, others wait: a tab that asks for hundreds of jobs, or a
+#: controller that hangs, must not fill the node with processes and Slurm with questions.
+MOST_AT_ONCE = 8
 
 
 class SiteRunner:
@@ -18,12 +23,14 @@ class SiteRunner:
         self._runner = runner
         self._prefix = list(prefix)
         self._paths = dict(paths or {})
+        self._room = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
     ) -> Completed:
         """Run `argv`; the result names the command as it was asked for."""
-        done = await self._runner.run(self.rewritten(argv), stdin=stdin, timeout=timeout)
+        async with self._room:
+            done = await self._runner.run(self.rewritten(argv), stdin=stdin, timeout=timeout)
         return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)
 
     def rewritten(self, argv: Sequence[str]) -> list[str]:
