@@ -5,7 +5,7 @@ import type { IAccount, IBudget, IPlace } from '../data/api';
 import type { IHpcClient } from '../tokens';
 import { Bar } from '../ui/bar';
 import { Age, FeedView } from '../ui/feedview';
-import { formatBytes, formatCount, formatSpan } from '../ui/format';
+import { formatBytes, formatCount } from '../ui/format';
 import { Problem } from '../ui/problem';
 
 interface IStorageProps {
@@ -118,19 +118,14 @@ interface IAccountProps {
 }
 
 function Account({ account, trans }: IAccountProps): JSX.Element {
-  const minutes = (value: number): string => formatSpan(60 * value, trans);
   return (
     <>
-      {account.limits.map(({ resource, used, limit }) => (
+      {account.limits.map(limit => (
         <Bar
-          key={resource}
-          label={`${account.account}: ${resource}`}
-          text={
-            limit === null
-              ? minutes(used)
-              : trans.__('%1 of %2', minutes(used), minutes(limit))
-          }
-          share={limit ? used / limit : null}
+          key={limit.resource}
+          label={`${account.account}: ${limit.resource}`}
+          text={spent(limit, trans)}
+          share={limit.limit ? limit.used / limit.limit : null}
         />
       ))}
       {account.limits.length === 0 && (
@@ -138,10 +133,10 @@ function Account({ account, trans }: IAccountProps): JSX.Element {
           label={account.account}
           text={
             account.fairshare === null
-              ? formatSpan(account.usage, trans)
+              ? trans.__('%1 hours', hours(account.usage / 60))
               : trans.__(
-                  '%1 used, fair share %2',
-                  formatSpan(account.usage, trans),
+                  '%1 hours used, fair share %2',
+                  hours(account.usage / 60),
                   account.fairshare.toFixed(3)
                 )
           }
@@ -150,4 +145,22 @@ function Account({ account, trans }: IAccountProps): JSX.Element {
       )}
     </>
   );
+}
+
+/** "683 of 1,000 hours": a budget is granted in hours of a core or GPU, not in days. */
+export function spent(
+  { resource, used, limit }: IAccount['limits'][number],
+  trans: TranslationBundle
+): string {
+  const amount =
+    limit === null
+      ? hours(used)
+      : trans.__('%1 of %2', hours(used), hours(limit));
+  return resource === 'mem'
+    ? trans.__('%1 MiB hours', amount)
+    : trans.__('%1 hours', amount);
+}
+
+function hours(minutes: number): string {
+  return formatCount(Math.round(minutes / 60));
 }
