@@ -89,6 +89,25 @@ async def _input(
     return Input(archive, target, "tar"), Packing(source, archive)
 
 
+def plan_outputs(paths: Iterable[str], work_dir: str) -> tuple[str, ...]:
+    """The paths as names below the working directory, which the job's files are compared with.
+
+    Raises UsageError for a path that leads out of it: nothing of the job can be there.
+    """
+    names: list[str] = []
+    for path in paths:
+        name = posixpath.relpath(posixpath.normpath(posixpath.join(work_dir, path)), work_dir)
+        if name == ".":
+            return ()  # all that is new, as if none had been named
+        if name.split("/")[0] == "..":
+            raise UsageError(
+                f"{path!r} is not in the job's working directory, so it cannot come back from it.",
+                "Name files and folders as the notebook writes them, relative to its own folder.",
+            )
+        names.append(name)
+    return tuple(names)
+
+
 def stage_target(source: str, work_dir: str) -> str:
     """The same place relative to the working directory, or the last name of a path outside."""
     source = posixpath.normpath(source)

@@ -31,7 +31,7 @@ from jupyter_hpc.batch.reading import Notebook, notebook_bytes, parse_notebook
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.runs import home_folder, note_run, run_folder, uploaded_run_folder
 from jupyter_hpc.batch.snapshot import create_run_folder, run_files
-from jupyter_hpc.batch.stage_plan import Packing, pack, plan_inputs
+from jupyter_hpc.batch.stage_plan import Packing, pack, plan_inputs, plan_outputs
 from jupyter_hpc.batch.sweep import grid, typed
 from jupyter_hpc.batch.uploads import local_inputs, working_files
 from jupyter_hpc.batch.write import stem
@@ -267,7 +267,8 @@ async def _job(
     there = [path for path in options.stage_in if path not in sent]
     base = await home_folder(runner) if options.upload else work_dir
     found, packings = await plan_inputs(runner, there, base, f"{os.path.dirname(run_dir)}/staged")
-    staging = Staging((*sent.values(), *found), options.stage_out, options.places, options.interval)
+    outputs = plan_outputs(options.stage_out, _folder_of(notebook))
+    staging = Staging((*sent.values(), *found), outputs, options.places, options.interval)
     return replace(job, staging=staging), uploads, packings
 
 

@@ -91,6 +91,27 @@ def test_only_the_named_outputs_come_back(tmp_path: Path, training: Conversion) 
     assert set(job.files()) == {"checkpoint.json", *(f"parts/00{n}.txt" for n in range(10))}
 
 
+def test_outputs_are_named_as_deep_as_they_are(tmp_path: Path) -> None:
+    cells = [
+        "import os\nos.makedirs('out/a/b')\nopen('out/a/b/1.pt', 'w').close()\n"
+        "open('out/2.pt', 'w').close()\nopen('out/a/no.txt', 'w').close()"
+    ]
+    staging = Staging(outputs=("out/**/*.pt",))
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells), staging=staging)
+    assert job.run_to_end() == 0, job.log()
+    assert set(job.files()) == {"out/a/b/1.pt", "out/2.pt"}
+
+
+def test_everything_comes_back_where_nothing_has_the_name_that_was_asked_for(
+    tmp_path: Path, training: Conversion
+) -> None:
+    staging = Staging(outputs=("chekpoint.json",))
+    job = LocalJob(tmp_path, training, staging=staging, parameters={"STEPS": 2})
+    assert job.run_to_end() == 0, job.log()
+    assert set(job.files()) == {"checkpoint.json", "parts/000.txt", "parts/001.txt"}
+    assert "no file is called chekpoint.json" in job.log()
+
+
 def test_a_failing_program_keeps_its_results_and_its_code(
     tmp_path: Path, training: Conversion
 ) -> None:

@@ -18,7 +18,7 @@ from jupyter_hpc.batch.runs import find_run, note_run, plain_id
 from jupyter_hpc.batch.runtime.run_table import run_table, write_run_table
 from jupyter_hpc.batch.service import convert_file, write
 from jupyter_hpc.batch.snapshot import create_run_folder
-from jupyter_hpc.batch.stage_plan import pack, plan_inputs
+from jupyter_hpc.batch.stage_plan import pack, plan_inputs, plan_outputs
 from jupyter_hpc.batch.submit import SubmitOptions, prepare
 from jupyter_hpc.batch.sweep import grid, parse_setting, parse_sweep, typed
 from jupyter_hpc.batch.uploads import local_inputs, named_files
@@ -169,6 +169,15 @@ async def test_folders_become_one_archive_that_is_made_once(
     ):
         with pytest.raises(UsageError, match=words):
             await plan_inputs(runner, [bad], str(work), str(archives))
+
+
+def test_outputs_are_named_as_the_job_sees_them() -> None:
+    paths = ["./models", "/home/a/p/logs/", "../p/x*.pt"]
+    assert plan_outputs(paths, "/home/a/p") == ("models", "logs", "x*.pt")
+    assert plan_outputs(["models", "."], "/home/a/p") == ()
+    for outside in ("../models", "/scratch/models"):
+        with pytest.raises(UsageError, match="cannot come back"):
+            plan_outputs([outside], "/home/a/p")
 
 
 async def test_runs_are_found_by_their_job(tmp_path: Path, runner: LocalRunner) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import glob
 import json
 import os
@@ -178,7 +179,7 @@ class CopyBack:
         self.done: dict[str, tuple[int, int]] = {}
         self.problems: dict[str, str] = {}
 
-    def pending(self) -> list[str]:
+    def pending(self, named: bool = True) -> list[str]:
         """Files that are new or changed and not yet back, small ones first."""
         files = _listing(self.scratch)
         wanted = [
@@ -186,21 +187,36 @@ class CopyBack:
             for name, state in files.items()
             if self.inputs.get(name) != state and self.done.get(name) != state
         ]
-        if self.plan.outputs:
+        if self.plan.outputs and named:
             wanted = [name for name in wanted if self._is_output(name)]
         return sorted(wanted, key=lambda name: files[name][0])
 
     def _is_output(self, name: str) -> bool:
         path = Path(name)
         return any(
-            path.match(pattern) or name == pattern or name.startswith(pattern.rstrip("/") + "/")
+            path.match(pattern)
+            or name == pattern
+            or name.startswith(pattern.rstrip("/") + "/")
+            or ("**" in pattern and fnmatch.fnmatchcase(name, pattern.replace("**/", "*")))
             for pattern in self.plan.outputs
         )
+
+    def _pending_at_the_end(self) -> list[str]:
+        """The same; everything, if no file has a name that was to come back."""
+        names = self.pending()
+        if names or self.done or not self.plan.outputs:
+            return names
+        # A name may have been mistyped, and what stays on scratch is lost.
+        names = self.pending(named=False)
+        if names:
+            wanted = ", ".join(self.plan.outputs)
+            log(f"no file is called {wanted}; all new and changed ones come back instead")
+        return names
 
     def run(self, final: bool = False) -> bool:
         """Copy what is ready, with `final` also files that are open; True if all are back."""
         # In this order: a file that is begun after the look at open ones is not in the list.
-        names = self.pending()
+        names = self._pending_at_the_end() if final else self.pending()
         writing = set() if final else open_for_writing(self.scratch)
         self.problems = {name: "being written" for name in names if name in writing}
         ready = [name for name in names if name not in writing]
