@@ -112,6 +112,15 @@ def test_everything_comes_back_where_nothing_has_the_name_that_was_asked_for(
     assert "no file is called chekpoint.json" in job.log()
 
 
+def test_files_come_back_whatever_their_names_are(tmp_path: Path) -> None:
+    name = "é" * 120 + ".txt"
+    cells = [f"open(b'caf\\xe9.txt', 'w').close()\nopen({name!r}, 'w').close()"]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells))
+    assert job.run_to_end() == 0, job.log()
+    assert set(job.files()) == {os.fsdecode(b"caf\xe9.txt"), name}
+    assert list(job.scratch.iterdir()) == []
+
+
 def test_a_failing_program_keeps_its_results_and_its_code(
     tmp_path: Path, training: Conversion
 ) -> None:

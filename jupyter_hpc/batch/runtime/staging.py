@@ -234,7 +234,8 @@ class CopyBack:
 
     def _copy(self, name: str, final: bool) -> None:
         source, target = self.scratch / name, self.results / name
-        draft = target.with_name(f".{target.name[:200]}.jupyter-hpc-draft")
+        # The name of a file has 255 bytes, and a character up to four.
+        draft = target.with_name(f".{target.name[:50]}.jupyter-hpc-draft")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             for _ in range(3):
@@ -272,7 +273,9 @@ class CopyBack:
             if lines:
                 self.results.mkdir(parents=True, exist_ok=True)
                 head = f"Files on {platform.node()}:{self.scratch} that are not here:"
-                path.write_text("\n".join([head, *lines, ""]), encoding="utf-8")
+                # Names are bytes, and need not be text.
+                data = "\n".join([head, *lines, ""]).encode("utf-8", "surrogateescape")
+                path.write_bytes(data)
             elif path.exists():
                 path.unlink()
         except OSError as error:

@@ -45,7 +45,8 @@ class Result:
         self.saved_at = time.monotonic()
 
     def save(self) -> None:
-        draft = self.path.with_name(f".{self.path.name}.draft")
+        # The name of a file has 255 bytes, and a character up to four.
+        draft = self.path.with_name(f".{self.path.name[:50]}.draft")
         try:
             draft.write_text(json.dumps(self.notebook, indent=1, default=str), encoding="utf-8")
             draft.replace(self.path)
