@@ -96,6 +96,7 @@ def logs(run: Path) -> str:
 def test_a_staged_job_reads_its_inputs_and_brings_its_results(alice: User) -> None:
     alice.write("helper.py", "NAME = 'first'\n")
     alice.write("data/deep/a.csv", "1,2,3")
+    alice.shell(["chmod", "-R", "a-w", "data"])  # as data often is; its copy must not stay
     cells = [
         "import helper\nprint(helper.NAME, open('data/deep/a.csv').read())",
         "!env\n!echo environment shown",

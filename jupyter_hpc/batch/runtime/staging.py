@@ -293,4 +293,17 @@ def clean(scratch: Path) -> None:
     if mark.stat().st_uid != os.getuid():
         log(f"{scratch} belongs to somebody else and stays")
         return
+    _open_folders(scratch)
     shutil.rmtree(scratch, ignore_errors=True)
+    if scratch.exists():
+        log(f"{platform.node()}:{scratch} could not be deleted completely")
+
+
+def _open_folders(scratch: Path) -> None:
+    """Data is often read-only, and a folder that cannot be written to keeps its files."""
+    for root, folders, _ in os.walk(scratch):
+        for name in folders:
+            path = os.path.join(root, name)
+            if not os.path.islink(path):
+                with contextlib.suppress(OSError):
+                    os.chmod(path, 0o700)
