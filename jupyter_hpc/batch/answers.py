@@ -7,18 +7,12 @@ from typing import Any
 
 from jupyter_hpc.batch.report import Conversion, Parameter
 from jupyter_hpc.batch.sweep import typed
-from jupyter_hpc.errors import ConversionRefused, UsageError
+from jupyter_hpc.errors import ConversionRefused
 from jupyter_hpc.runner import Runner
 
 
 def checked_settings(conversion: Conversion, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The values of --set in their types; unknown names and bad values raise UsageError."""
-    for parameter in conversion.parameters:
-        if parameter.kind == "secret" and parameter.name in settings:
-            raise UsageError(
-                f"{parameter.name} is a secret and is not written into the job's files.",
-                f"Put it into the environment variable {parameter.name} before you submit.",
-            )
     return {name: typed(conversion, name, value) for name, value in settings.items()}
 
 

@@ -157,7 +157,7 @@ async def prepare(
     if not conversion.ok:
         raise refused(conversion)
     settings = checked_settings(conversion, options.settings)
-    await require_answers(conversion, settings, read.names, runner)
+    await require_answers(conversion, {**options.sweep, **settings}, read.names, runner)
     job, uploads, packings = await _job(notebook, conversion, settings, options, runner)
     if options.upload:
         uploads |= working_files(read.parsed, notebook.parent)

@@ -7,7 +7,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jupyter_hpc.batch.report import Conversion
+from jupyter_hpc.batch.parameters import constant
+from jupyter_hpc.batch.report import Conversion, Parameter
 from jupyter_hpc.batch.runtime.parameters import parse
 from jupyter_hpc.errors import UsageError
 
@@ -54,14 +55,27 @@ def typed(conversion: Conversion, name: str, text: Any) -> Any:
     if parameter is None:
         known = ", ".join(p.name for p in conversion.parameters) or "none"
         raise UsageError(f"The notebook has no parameter {name!r}.", f"There are: {known}.")
+    if parameter.kind == "secret":
+        raise UsageError(
+            f"{name} is a secret and is not written into the job's files.",
+            f"Put it into the environment variable {name} before you submit.",
+        )
     try:
-        default = ast.literal_eval(parameter.default) if parameter.default else ""
+        default = _default(parameter)
     except (ValueError, SyntaxError):
         return text  # only the running notebook knows the type
     try:
         return parse(text, default, name)
     except ValueError as error:
         raise UsageError(f"{error}.", "Give another value.") from error
+
+
+def _default(parameter: Parameter) -> Any:
+    """The default as a value, also of `2 ** 10`; ValueError if the code must run to know it."""
+    if not parameter.default:
+        return ""
+    value = constant(ast.parse(parameter.default, mode="eval").body)
+    return ast.literal_eval(parameter.default) if value is None else value
 
 
 def grid(values: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_hpc.batch.answers import checked_settings
 from jupyter_hpc.batch.parameters import reserved
+from jupyter_hpc.errors import UsageError
 from tests.batch.notebooks import AnyCell, Code, converted, run_notebook, run_script
 
 TRAINING = [
@@ -108,6 +110,32 @@ def test_an_executed_notebook_takes_the_same_values(tmp_path: Path) -> None:
     assert tagged.ok
     ran = run_notebook(tmp_path / "a.ipynb", tmp_path / "nb2", ["--set", "k=2"])
     assert ran.outputs[2].text == "2"
+
+
+def test_the_type_of_a_computed_default_is_kept(tmp_path: Path) -> None:
+    first = Code("run = 'exp-' + str(1)\nsize = len('abc')\nshape = (1, 2)", tags=("parameters",))
+    conversion = converted(tmp_path, [first, "print(repr(run), repr(size), shape)"])
+    file = tmp_path / "values.json"
+    given = {"run": "2024", "size": "5", "shape": "(3,)"}
+    values = checked_settings(conversion, given)
+    file.write_text(json.dumps(values), encoding="utf-8")
+    report = tmp_path / "conversion.json"
+    report.write_text(json.dumps(conversion.to_json()), encoding="utf-8")
+    one = ["--parameters", str(file)]
+    each = [f"--set={name}={text}" for name, text in given.items()]
+    for number, words in enumerate((one, each)):
+        ran = run_script(conversion, tmp_path / f"s{number}", words)
+        assert ran.outputs[2].text == "'2024' 5 (3,)", ran.stderr
+        words += ["--places", str(report)]
+        ran = run_notebook(tmp_path / "a.ipynb", tmp_path / f"n{number}", words)
+        assert ran.outputs[2].text == "'2024' 5 (3,)", ran.stderr
+
+
+def test_arithmetic_has_a_type_before_the_queue(tmp_path: Path) -> None:
+    conversion = converted(tmp_path, ["batch = 2 ** 4\nsizes = [1]", "print(batch + 1, sizes)"])
+    assert checked_settings(conversion, {"batch": "5"}) == {"batch": 5}
+    with pytest.raises(UsageError, match="batch must be a whole number"):
+        checked_settings(conversion, {"batch": "many"})
 
 
 @pytest.mark.parametrize("name", ["HOME", "PATH", "LC_ALL", "SLURM_JOB_ID", "RANK", "MINE"])

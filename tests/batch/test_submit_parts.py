@@ -53,6 +53,9 @@ async def test_a_stored_token_answers_a_sign_in(tmp_path: Path, runner: LocalRun
         await require_answers(conversion, {}, set(), runner)
     with pytest.raises(UsageError, match="is a secret"):
         checked_settings(conversion, {"HF_TOKEN": "hf_x"})
+    with pytest.raises(UsageError, match="is a secret"):
+        swept = SubmitOptions(sweep={"HF_TOKEN": ["hf_x"]})
+        await prepare(tmp_path / "a.ipynb", swept, LocalRunner({"HF_TOKEN": "1"}), None)
     token = tmp_path / ".cache/huggingface/token"
     token.parent.mkdir(parents=True)
     token.write_text("hf", encoding="utf-8")

@@ -46,15 +46,15 @@ def parse(text: Any, default: Any, name: str) -> Any:
             raise ValueError(f"{name} must be {words}, not {text!r}") from None
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        if default is None or default is _Unknown:
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        if default is None:
             return text
         raise ValueError(f"{name} cannot be read from {text!r}") from None
     return _fitting(value, default, name)
 
 
 def _fitting(value: Any, default: Any, name: str) -> Any:
-    if default is None or default is _Unknown:
+    if default is None:
         return value
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -117,7 +117,8 @@ def read_settings(defaults: dict[str, Any], not_from_environment: Any = ()) -> N
     for name, (value, source) in asked.items():
         default = _Unknown if defaults[name] is ... else defaults[name]
         try:
-            _SETTINGS[name] = parse(value, default, name)
+            # Text stays text until the default, and with it the type, is known.
+            _SETTINGS[name] = value if default is _Unknown else parse(value, default, name)
         except ValueError as error:
             _fail(f"{error} (from {source})")
         was = "" if default is _Unknown else f" (notebook: {default!r})"

@@ -79,26 +79,52 @@ def literal(value: Any, language: str) -> str:
     return repr(value)
 
 
-def set_parameters(notebook: Any, values: dict[str, Any], places: dict[str, int]) -> None:
+def default_is(kinds: Any, place: dict[str, Any]) -> bool:
+    """Whether the notebook writes out a default of that kind; others are computed as it runs."""
+    try:
+        return isinstance(ast.literal_eval(place.get("default", "")), kinds)
+    except (ValueError, SyntaxError):
+        return False
+
+
+def read_as_written(text: str) -> Any:
+    """A value as Python would read it; anything else is text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def tagged_line(name: str, value: Any, place: dict[str, Any], language: str) -> str:
+    """The line that sets a parameter after its default was set."""
+    if language.lower() == "r":
+        return f"{name} <- {literal(value, language)}"
+    line = f"{name} = {literal(value, language)}"
+    if isinstance(value, str) and not default_is(object, place) and read_as_written(value) != value:
+        # Given as text: only the default, which has been computed by then, tells the type.
+        line += f" if isinstance({name}, str) else {read_as_written(value)!r}"
+    return line
+
+
+def set_parameters(notebook: Any, values: dict[str, Any], places: dict[str, Any]) -> None:
     """Put values into the notebook: a cell after the tagged one, or where the name is set."""
     language = notebook.get("metadata", {}).get("language_info", {}).get("name", "python")
     tagged = [
         number
         for number, cell in enumerate(notebook["cells"])
-        if "parameters" in cell.get("metadata", {}).get("tags", [])
+        if "parameters" in (cell.get("metadata", {}).get("tags") or [])
     ]
     for name, value in values.items():
         log(f"parameter {name} = {value!r}")
     if tagged:
-        sign = "<-" if language.lower() == "r" else "="
-        lines = [f"{name} {sign} {literal(value, language)}" for name, value in values.items()]
+        lines = [tagged_line(*item, places.get(item[0], {}), language) for item in values.items()]
         cell = notebook["cells"][tagged[-1]]
         cell["source"] = "".join(cell["source"]) + "\n# set for this run\n" + "\n".join(lines)
         return
     for name, value in values.items():
         if name not in places:
             raise SystemExit(f"The notebook has no parameter {name}.")
-        cell = notebook["cells"][places[name] - 1]
+        cell = notebook["cells"][places[name]["cell"] - 1]
         cell["source"] = with_value("".join(cell["source"]), name, repr(value))
 
 
@@ -259,18 +285,21 @@ def main() -> int:
         log("nbclient is missing here; install nbclient and ipykernel in the job's environment")
         return 1
     values = read(options.parameters) if options.parameters else {}
+    known = read(options.places)["parameters"] if options.places else []
+    places = {place["name"]: place for place in known}
     for setting in options.set:
         name, _, text = setting.partition("=")
-        try:
-            values[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            values[name] = text
-    places = read(options.places)["parameters"] if options.places else []
+        place = places.get(name, {})
+        computed = place.get("kind") == "tagged" and not default_is(object, place)
+        values[name] = text if computed or default_is(str, place) else read_as_written(text)
+    for name, value in values.items():
+        if isinstance(value, list) and default_is(tuple, places.get(name, {})):
+            values[name] = tuple(value)  # JSON knows lists only
     notebook: Any = nbformat.read(options.notebook, as_version=4)  # type: ignore[no-untyped-call]
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
-    set_parameters(notebook, values, {place["name"]: place["cell"] for place in places})
+    set_parameters(notebook, values, places)
     result = Result(notebook, Path(options.result))
     result.save()
     # Short and on this node: a socket's path has 107 bytes, and a home may be on NFS.
