@@ -14,6 +14,7 @@ from jupyter_hpc.batch.job import DEFAULT_PLACES, DEFAULT_REQUEST, Environment
 from jupyter_hpc.batch.submit import SubmitOptions, current_environment
 from jupyter_hpc.batch.sweep import parse_sweep
 from jupyter_hpc.clusters import Profile
+from jupyter_hpc.errors import UsageError
 from jupyter_hpc.slurm.models import Request
 
 #: Members of `Choices.request` that the profile's [allocation] has as well.
@@ -83,6 +84,11 @@ def job_request(choices: Choices, profile: Profile | None) -> Request:
         request = _over(request, {key: getattr(allocation, key) for key in ALLOCATION_KEYS})
         request = dataclasses.replace(
             request, gpu_flag=profile.slurm.gpu_flag, extra=allocation.extra
+        )
+    elif choices.preset is not None:
+        raise UsageError(
+            f"There is no preset {choices.preset!r}: no profile of this cluster is known here.",
+            "Leave --preset out, or submit from a session or with --on NAME.",
         )
     asked["extra"] = (*request.extra, *(asked.get("extra") or ()))
     return _over(request, asked)

@@ -13,7 +13,7 @@ from jupyter_hpc.batch.body import script_text
 from jupyter_hpc.batch.job import BatchJob
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
-from jupyter_hpc.batch.write import conversion_files, stem
+from jupyter_hpc.batch.write import conversion_files, encoded, stem
 from jupyter_hpc.errors import CommandFailed
 from jupyter_hpc.runner import Runner
 
@@ -35,7 +35,7 @@ def run_files(
         texts["parameters.json"] = _json(dict(job.parameters))
     if job.staging is not None:
         texts["staging.json"] = _json(job.staging.to_json())
-    files = {path: text.encode("utf-8") for path, text in texts.items()}
+    files = {path: encoded(text) for path, text in texts.items()}
     files[f"{name}.ipynb"] = notebook
     for path, source in modules.items():
         files[f"modules/{path}"] = source.read_bytes()

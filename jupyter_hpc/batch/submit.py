@@ -35,7 +35,7 @@ from jupyter_hpc.batch.stage_plan import Packing, pack, plan_inputs, plan_output
 from jupyter_hpc.batch.sweep import grid, typed
 from jupyter_hpc.batch.uploads import local_inputs, working_files
 from jupyter_hpc.batch.write import stem
-from jupyter_hpc.errors import ConversionRefused, SubmitRejected
+from jupyter_hpc.errors import ConversionRefused, SubmitRejected, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.advice import problems
 from jupyter_hpc.slurm.client import SlurmClient
@@ -257,7 +257,7 @@ async def _job(
         requeue=options.requeue,
         check_gpu="torch" in conversion.imports,
     )
-    job, uploads = _with_requirements(job, notebook.parent)
+    job, uploads = await _with_requirements(job, notebook.parent, runner)
     if not options.stage_in and not options.stage_out:
         return job, uploads, ()
     sent: dict[str, Input] = {}
@@ -272,14 +272,25 @@ async def _job(
     return replace(job, staging=staging), uploads, packings
 
 
-def _with_requirements(job: BatchJob, folder: Path) -> tuple[BatchJob, dict[str, bytes]]:
+async def _with_requirements(
+    job: BatchJob, folder: Path, runner: Runner
+) -> tuple[BatchJob, dict[str, bytes]]:
     """The requirements of an environment that is built in the job are frozen with the rest."""
     path = job.environment.build_from
-    try:
-        data = (folder / Path(path).expanduser()).read_bytes() if path else None
-    except OSError:
-        data = None  # it may be on the cluster, and this is a laptop
-    if data is None:
+    if path is None:
         return job, {}
-    environment = replace(job.environment, build_from=f"{job.run_dir}/requirements.txt")
-    return replace(job, environment=environment), {"requirements.txt": data}
+    data = _content(folder, path)
+    if data is not None:
+        environment = replace(job.environment, build_from=f"{job.run_dir}/requirements.txt")
+        return replace(job, environment=environment), {"requirements.txt": data}
+    # It may be on the cluster, and this is a laptop.
+    if not (await runner.run(["test", "-r", path])).ok:
+        raise UsageError(f"The requirements {path!r} cannot be read.", "Check the path.")
+    return job, {}
+
+
+def _content(folder: Path, path: str) -> bytes | None:
+    try:
+        return (folder / Path(path).expanduser()).read_bytes()
+    except OSError:
+        return None

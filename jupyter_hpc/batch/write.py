@@ -76,18 +76,31 @@ def conversion_files(conversion: Conversion, sbatch: str) -> dict[str, str]:
     return files
 
 
+def encoded(text: str) -> bytes:
+    """The content of a file; UsageError for a name or value that is not text in any file."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        word = ascii(text[max(0, error.start - 40) : error.end].splitlines()[-1])
+        raise UsageError(
+            f"{word} is not UTF-8 at its end, so it cannot stand in the job's files.",
+            "Rename the notebook or folder, or give another value.",
+        ) from error
+
+
 def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """Write all files into `folder`; if one cannot be written, none of them appears."""
     drafts: list[tuple[Path, Path]] = []
+    contents = {name: encoded(text) for name, text in files.items()}
     created = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
+        for name, data in contents.items():
             descriptor, draft = tempfile.mkstemp(prefix=".draft-", dir=folder)
             drafts.append((Path(draft), folder / name))
-            with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass") as file:
-                file.write(text)
-            mode = 0o755 if text.startswith("#!") and not name.endswith(FILE_NAME) else 0o644
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            mode = 0o755 if data.startswith(b"#!") and not name.endswith(FILE_NAME) else 0o644
             os.chmod(draft, mode)
         for _, target in drafts:
             if target.is_dir():

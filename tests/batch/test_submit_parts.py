@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from jupyter_hpc.batch.answers import checked_settings, require_answers
+from jupyter_hpc.batch.choices import Choices, submit_options
 from jupyter_hpc.batch.cost import job_cost
-from jupyter_hpc.batch.job import DEFAULT_REQUEST, Input, Staging
+from jupyter_hpc.batch.job import DEFAULT_REQUEST, Environment, Input, Staging
 from jupyter_hpc.batch.modules import sibling_modules
 from jupyter_hpc.batch.results import exit_code, fetch_results, log_path, read_log, results_of
 from jupyter_hpc.batch.runs import find_run, note_run, plain_id
@@ -263,6 +264,25 @@ async def test_a_prepared_job_names_everything_and_writes_nothing(
         await prepare(refused, options, runner, None)
     whole = await prepare(refused, replace(options, mode="notebook", settings={}), runner, None)
     assert "bad.ipynb" in whole.files and "bad.py" not in whole.files
+
+
+async def test_what_can_be_known_to_be_wrong_is_said_before_the_queue(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["name = 'x'", "print(name)"])
+    with pytest.raises(UsageError, match=r"requirements 'no\.txt' cannot be read"):
+        building = SubmitOptions(environment=Environment(build_from="no.txt"))
+        await prepare(path, building, runner, None)
+    with pytest.raises(UsageError, match="no profile of this cluster"):
+        submit_options(Choices(preset="big"), None, here=True)
+    with pytest.raises(UsageError, match=r"caf\\udce9' is not UTF-8"):
+        await prepare(path, SubmitOptions(settings={"name": "caf\udce9"}), runner, None)
+    odd = path.rename(tmp_path / "caf\udce9.ipynb")
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        await prepare(odd, SubmitOptions(), runner, None)
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        write(convert_file(odd))
+    assert not (tmp_path / "hpc-batch").exists()
 
 
 async def test_a_notebook_from_a_laptop_brings_its_files(
