@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from jupyter_hpc.batch.answers import checked_settings
+from jupyter_hpc.batch.body import script_text
 from jupyter_hpc.batch.parameters import reserved
 from jupyter_hpc.errors import UsageError
+from tests.batch.jobs import GOLDEN
 from tests.batch.notebooks import AnyCell, Code, converted, run_notebook, run_script
 
 TRAINING = [
@@ -142,3 +145,11 @@ def test_arithmetic_has_a_type_before_the_queue(tmp_path: Path) -> None:
 def test_reserved_names(name: str) -> None:
     assert reserved(name, {"MINE"})
     assert not reserved("EPOCHS", {"MINE"})
+
+
+@pytest.mark.parametrize("kind", sorted(GOLDEN))
+def test_what_the_job_itself_sets_is_no_value_of_a_parameter(kind: str) -> None:
+    lines = re.findall(r"^export (.+)$", script_text(GOLDEN[kind]), re.M)
+    site = {"SITE"}  # the line of a profile
+    names = {word for line in lines for word in re.findall(r"(?:^| )([A-Z_]+)(?==| |$)", line)}
+    assert names and not {name for name in names - site if not reserved(name, ())}
