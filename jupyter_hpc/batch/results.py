@@ -6,7 +6,7 @@ import base64
 import binascii
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,9 @@ true
 
 #: Bytes that one command brings.
 CHUNK = 4 * 1024 * 1024
+
+#: How often a file is begun that was replaced while it was read.
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,14 @@ class Results:
     @property
     def size(self) -> int:
         return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What was brought here, and what was not, with the reason."""
+
+    written: tuple[Path, ...]
+    left: Mapping[str, str]
 
 
 async def results_of(runner: Runner, job_id: str) -> Results:
@@ -80,22 +91,61 @@ async def fetch_results(
     results: Results,
     target: Path,
     progress: Callable[[ResultFile, int], None] | None = None,
-) -> list[Path]:
-    """Bring all files here; each appears when it is whole. `progress(file, bytes so far)`."""
+) -> Fetched:
+    """Bring all files here; each appears when it is whole. `progress(file, bytes so far)`.
+
+    A running job may delete and replace its files meanwhile: what cannot be had whole is
+    left out with a reason. Raises UsageError if the files cannot be written here.
+    """
     written: list[Path] = []
+    left: dict[str, str] = {}
     for file in results.files:
-        place = _place(target, file.path)
-        draft = place.with_name(f".{place.name}.part")
+        if "\N{REPLACEMENT CHARACTER}" in file.path:
+            left[file.path] = "its name is not UTF-8"
+            continue
+        try:
+            place = _place(target, file.path)
+            # The name of a file has 255 bytes, and a character up to four.
+            draft = place.with_name(f".{place.name[:50]}.part")
+            why = await _fetch(runner, file, draft, progress)
+            if why:
+                draft.unlink()
+                left[file.path] = why
+                continue
+            draft.replace(place)
+        except OSError as error:
+            raise UsageError(
+                f"{file.path!r} cannot be written to {str(target)!r}: {error.strerror}.",
+                "Choose another folder with -o; what is here is kept.",
+            ) from error
+        written.append(place)
+    return Fetched(tuple(written), left)
+
+
+async def _fetch(
+    runner: Runner,
+    file: ResultFile,
+    draft: Path,
+    progress: Callable[[ResultFile, int], None] | None,
+) -> str:
+    """Bring one file into the draft; why it could not be had whole, else empty."""
+    for _ in range(_ATTEMPTS):
+        state, data = await _chunk(runner, file.source, 0)
+        first, number = state, 0
         with draft.open("wb") as out:
-            number = 0
-            while number * CHUNK < file.size:
-                out.write(await _chunk(runner, file.source, number))
+            while state == first and data:
+                out.write(data)
                 number += 1
                 if progress is not None:
                     progress(file, min(number * CHUNK, file.size))
-        draft.replace(place)
-        written.append(place)
-    return written
+                if len(data) < CHUNK:
+                    break
+                state, data = await _chunk(runner, file.source, number)
+        if not first:
+            return "it was deleted meanwhile"
+        if state == first:
+            return ""
+    return "it is being written"
 
 
 def _place(target: Path, path: str) -> Path:
@@ -107,19 +157,25 @@ def _place(target: Path, path: str) -> Path:
     return place
 
 
-async def _chunk(runner: Runner, path: str, number: int) -> bytes:
+async def _chunk(runner: Runner, path: str, number: int) -> tuple[str, bytes]:
+    """Which file it is now, and a part of it; no state: there is none any more."""
     # Text survives every runner; bytes would not.
-    script = 'dd if="$1" bs="$2" skip="$3" count=1 2> /dev/null | base64'
+    script = (
+        '[ -e "$1" ] || exit 0; stat -c "%i %s %y" -- "$1" && '
+        'dd if="$1" bs="$2" skip="$3" count=1 2> /dev/null | base64'
+    )
     done = await runner.run(
         ["sh", "-c", script, "sh", path, str(CHUNK), str(number)], timeout=300.0
     )
+    state, _, text = done.stdout.partition("\n")
     try:
-        data = base64.b64decode(done.stdout)
+        data = base64.b64decode(text)
     except (binascii.Error, ValueError):
         data = b""
-    if not done.ok or not data:
+    size = int(state.split()[1]) if state else 0
+    if not done.ok or (not data and size > number * CHUNK):
         raise CommandFailed(f"{path} could not be read.", "Try again; what is here is kept.")
-    return data
+    return state, data
 
 
 async def exit_code(runner: Runner, job_id: str) -> int | None:
@@ -129,9 +185,10 @@ async def exit_code(runner: Runner, job_id: str) -> int | None:
     of a sweep that left no state never came to its end, which counts as a failure.
     """
     run_dir = await find_run(runner, job_id)
+    # Only a sweep has folders with states; those in others are files of the notebook.
     script = (
-        'cd -- "$1" && cat state.json ./*/state.json 2> /dev/null; '
-        'cd -- "$2" && ls -- parameters 2> /dev/null; true'
+        'cd -- "$2" && ls -- parameters 2> /dev/null && states="./[0-9]*/state.json"; '
+        'cd -- "$1" && cat state.json $states 2> /dev/null; true'
     )
     done = await runner.run(["sh", "-c", script, "sh", _output(run_dir, job_id), run_dir])
     codes = [int(code) for code in re.findall(r'"code": (\d+)', done.stdout)]

@@ -137,11 +137,14 @@ async def _cancel(job_ids: tuple[str, ...], on: str | None) -> None:
 def results(job_id: str, on: str | None, output: Path | None) -> None:
     """Fetch what a job has produced so far: figures, values, files, its report."""
     target = output or Path(f"results-{job_id}")
-    count = asyncio.run(_results(job_id, on, target))
+    fetched = asyncio.run(_results(job_id, on, target))
+    count = len(fetched.written)
+    for path, why in fetched.left.items():
+        click.echo(printable(f"{path}: not fetched, because {why}"), err=True)
     click.echo(f"{count} file{'' if count == 1 else 's'} in {target}")
 
 
-async def _results(job_id: str, on: str | None, target: Path) -> int:
+async def _results(job_id: str, on: str | None, target: Path) -> batch.Fetched:
     async with open_place(on) as place:
         found = await batch.results_of(place.runner, job_id)
         with click.progressbar(
@@ -153,4 +156,4 @@ async def _results(job_id: str, on: str | None, target: Path) -> int:
                 bar.update(so_far - seen.get(file.path, 0))
                 seen[file.path] = so_far
 
-            return len(await batch.fetch_results(place.runner, found, target, progress))
+            return await batch.fetch_results(place.runner, found, target, progress)

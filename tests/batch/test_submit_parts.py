@@ -14,7 +14,14 @@ from jupyter_hpc.batch.choices import Choices, submit_options
 from jupyter_hpc.batch.cost import job_cost
 from jupyter_hpc.batch.job import DEFAULT_REQUEST, Environment, Input, Staging
 from jupyter_hpc.batch.modules import sibling_modules
-from jupyter_hpc.batch.results import exit_code, fetch_results, log_path, read_log, results_of
+from jupyter_hpc.batch.results import (
+    ResultFile,
+    exit_code,
+    fetch_results,
+    log_path,
+    read_log,
+    results_of,
+)
 from jupyter_hpc.batch.runs import find_run, note_run, plain_id
 from jupyter_hpc.batch.runtime.run_table import run_table, write_run_table
 from jupyter_hpc.batch.service import convert_file, write
@@ -237,6 +244,50 @@ async def test_results_and_logs_come_through_the_runner(
     assert text == "grüße ✓\n" * 300
     with pytest.raises(JobNotFound, match="no log yet"):
         await log_path(runner, "5_2")
+
+
+async def test_results_are_whole_though_the_job_goes_on(
+    tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_hpc.batch.results.CHUNK", 1000)
+    output = tmp_path / "run" / "output"
+    output.mkdir(parents=True)
+    name = "é" * 120
+    for file in ("gone", "model", "never", name, b"caf\xe9".decode("utf-8", "surrogateescape")):
+        (output / file).write_bytes(b"1" * 2500)
+    await note_run(runner, "5", str(tmp_path / "run"))
+    results = await results_of(runner, "5")
+    (output / "gone").unlink()
+    replaced: list[str] = []
+
+    def progress(file: ResultFile, so_far: int) -> None:
+        if file.path == "never" or (file.path == "model" and not replaced):
+            replaced.append(file.path)
+            (output / "draft").write_bytes(b"2" * 2500)
+            (output / "draft").replace(output / file.path)
+
+    back = tmp_path / "back"
+    fetched = await fetch_results(runner, results, back, progress)
+    assert sorted(path.name for path in fetched.written) == ["model", name]
+    assert (back / "model").read_bytes() == b"2" * 2500
+    assert fetched.left == {
+        "caf\ufffd": "its name is not UTF-8",
+        "gone": "it was deleted meanwhile",
+        "never": "it is being written",
+    }
+    assert {path.name for path in back.iterdir()} == {"model", name}
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UsageError, match="cannot be written to"):
+        await fetch_results(runner, results, tmp_path / "file")
+
+
+async def test_only_the_states_of_the_job_are_its_code(tmp_path: Path, runner: LocalRunner) -> None:
+    output = tmp_path / "run" / "output"
+    for name, code in {"state.json": 0, "files/state.json": 9}.items():
+        (output / name).parent.mkdir(parents=True, exist_ok=True)
+        (output / name).write_text(json.dumps({"code": code}), encoding="utf-8")
+    await note_run(runner, "5", str(tmp_path / "run"))
+    assert await exit_code(runner, "5") == 0
 
 
 async def test_a_prepared_job_names_everything_and_writes_nothing(
