@@ -68,7 +68,10 @@ async def create_run_folder(runner: Runner, folder: str, files: Mapping[str, byt
     script = (
         'umask 077; [ ! -e "$1" ] && mkdir -p -- "$(dirname -- "$1")" && '
         'mkdir -- "$1.draft" && '
-        'tar -xof - -C "$1.draft" && mv -- "$1.draft" "$1" || { rm -rf -- "$1.draft"; exit 1; }'
+        # The clock of a laptop may be wrong: all times are those of the cluster, and results
+        # are what is newer than the report, which is touched last.
+        'tar -xmof - -C "$1.draft" && touch -c -- "$1.draft/conversion.json" && '
+        'mv -- "$1.draft" "$1" || { rm -rf -- "$1.draft"; exit 1; }'
     )
     done = await runner.run(
         ["sh", "-c", script, "sh", folder],
@@ -80,3 +83,9 @@ async def create_run_folder(runner: Runner, folder: str, files: Mapping[str, byt
             f"The run folder {folder!r} could not be made: {done.stderr.strip()[:300]}",
             "Is the file system full, or the folder not yours?",
         )
+
+
+async def remove_run_folder(runner: Runner, folder: str) -> None:
+    """Delete a folder that create_run_folder has just made; what has run is never deleted."""
+    script = 'rmdir -- "$1/logs" "$1/output" && rm -rf -- "$1"'
+    await runner.run(["sh", "-c", script, "sh", folder])

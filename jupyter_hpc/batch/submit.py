@@ -30,12 +30,12 @@ from jupyter_hpc.batch.modules import sibling_modules
 from jupyter_hpc.batch.reading import Notebook, notebook_bytes, parse_notebook
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.runs import home_folder, note_run, run_folder, uploaded_run_folder
-from jupyter_hpc.batch.snapshot import create_run_folder, run_files
+from jupyter_hpc.batch.snapshot import create_run_folder, remove_run_folder, run_files
 from jupyter_hpc.batch.stage_plan import Packing, pack, plan_inputs, plan_outputs
 from jupyter_hpc.batch.sweep import grid, typed
 from jupyter_hpc.batch.uploads import local_inputs, working_files
 from jupyter_hpc.batch.write import stem
-from jupyter_hpc.errors import ConversionRefused, SubmitRejected, UsageError
+from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.advice import problems
 from jupyter_hpc.slurm.client import SlurmClient
@@ -194,14 +194,25 @@ async def estimated(
 
 
 async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> SubmittedJob:
-    """Freeze the run and put it into the queue."""
+    """Freeze the run and put it into the queue.
+
+    Raises SubmitRejected (exit 4) if Slurm refuses it after all; then no run folder stays.
+    """
     job = prepared.job
     await pack(runner, prepared.packings)
     await create_run_folder(runner, job.run_dir, prepared.files)
     path = f"{job.run_dir}/{stem(job.notebook)}.sbatch"
-    submitted = await client.submit_file(path)
-    await note_run(runner, submitted.job_id, job.run_dir)
-    return SubmittedJob(submitted.job_id, job.run_dir, submitted.messages)
+    try:
+        submitted = await client.submit_file(path)
+    except SubmitRejected:  # after other errors the job may be in the queue all the same
+        await remove_run_folder(runner, job.run_dir)
+        raise
+    messages = submitted.messages
+    try:
+        await note_run(runner, submitted.job_id, job.run_dir)
+    except HpcError as error:  # no reason to lose the id of a job that is in the queue
+        messages += (f"Its run folder was not noted under its id: {error.message}",)
+    return SubmittedJob(submitted.job_id, job.run_dir, messages)
 
 
 def refused(conversion: Conversion) -> ConversionRefused:

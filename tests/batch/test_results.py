@@ -1,0 +1,156 @@
+"""What a job has left: found by its id, read and fetched through a runner."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jupyter_hpc.batch.results import (
+    ResultFile,
+    exit_code,
+    fetch_results,
+    log_path,
+    read_log,
+    results_of,
+)
+from jupyter_hpc.batch.runs import find_run, note_run, plain_id
+from jupyter_hpc.batch.runtime.run_table import run_table, write_run_table
+from jupyter_hpc.errors import (
+    JobNotFound,
+    UsageError,
+)
+from jupyter_hpc.runner import LocalRunner
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> LocalRunner:
+    return LocalRunner({"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "MINE": "1"})
+
+
+async def test_runs_are_found_by_their_job(tmp_path: Path, runner: LocalRunner) -> None:
+    assert plain_id("12_3") == "12" and plain_id("12_[1-4%1]") == "12"
+    with pytest.raises(UsageError):
+        plain_id("12; rm")
+    await note_run(runner, "12", "/runs/a b")
+    assert await find_run(runner, "12_7") == "/runs/a b"
+    with pytest.raises(JobNotFound):
+        await find_run(runner, "13")
+
+
+async def test_results_and_logs_come_through_the_runner(
+    tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_hpc.batch.results.CHUNK", 1000)
+    run = tmp_path / "run"
+    content = bytes(range(256)) * 10
+    for name, data in {
+        "conversion.json": b"{}",
+        "output/figures/cell01_1.png": content,
+        "output/.state": b"hidden",
+        "output/empty": b"",
+        "output/state.json": b'{"code": 7, "job": "5"}\n',
+        "logs/5.out": "grüße ✓\n".encode() * 300,
+    }.items():
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_bytes(data)
+    await asyncio.sleep(0.05)
+    (run / "work").mkdir()
+    (run / "work" / "model.bin").write_bytes(b"new")
+    await note_run(runner, "5", str(run))
+    results = await results_of(runner, "5")
+    assert [file.path for file in results.files] == [
+        *("empty", "figures/cell01_1.png", "files/model.bin", "state.json"),
+    ]
+    assert await exit_code(runner, "5") == 7
+    seen: list[int] = []
+    await fetch_results(runner, results, tmp_path / "back", lambda _, so_far: seen.append(so_far))
+    assert (tmp_path / "back" / "figures" / "cell01_1.png").read_bytes() == content
+    assert (tmp_path / "back" / "files" / "model.bin").read_bytes() == b"new"
+    assert seen == [1000, 2000, 2560, 3, 24]
+    hostile = replace(results, files=(replace(results.files[0], path="../../x"),))
+    with pytest.raises(UsageError, match="leave the target"):
+        await fetch_results(runner, hostile, tmp_path / "back")
+    path = await log_path(runner, "5")
+    text, place = "", 0
+    while True:
+        part, place = await read_log(runner, path, place)
+        if not part:
+            break
+        text += part
+    assert text == "grüße ✓\n" * 300
+    with pytest.raises(JobNotFound, match="no log yet"):
+        await log_path(runner, "5_2")
+
+
+async def test_results_are_whole_though_the_job_goes_on(
+    tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_hpc.batch.results.CHUNK", 1000)
+    output = tmp_path / "run" / "output"
+    output.mkdir(parents=True)
+    name = "é" * 120
+    for file in ("gone", "model", "never", name, b"caf\xe9".decode("utf-8", "surrogateescape")):
+        (output / file).write_bytes(b"1" * 2500)
+    await note_run(runner, "5", str(tmp_path / "run"))
+    results = await results_of(runner, "5")
+    (output / "gone").unlink()
+    replaced: list[str] = []
+
+    def progress(file: ResultFile, so_far: int) -> None:
+        if file.path == "never" or (file.path == "model" and not replaced):
+            replaced.append(file.path)
+            (output / "draft").write_bytes(b"2" * 2500)
+            (output / "draft").replace(output / file.path)
+
+    back = tmp_path / "back"
+    fetched = await fetch_results(runner, results, back, progress)
+    assert sorted(path.name for path in fetched.written) == ["model", name]
+    assert (back / "model").read_bytes() == b"2" * 2500
+    assert fetched.left == {
+        "caf\ufffd": "its name is not UTF-8",
+        "gone": "it was deleted meanwhile",
+        "never": "it is being written",
+    }
+    assert {path.name for path in back.iterdir()} == {"model", name}
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UsageError, match="cannot be written to"):
+        await fetch_results(runner, results, tmp_path / "file")
+
+
+async def test_only_the_states_of_the_job_are_its_code(tmp_path: Path, runner: LocalRunner) -> None:
+    output = tmp_path / "run" / "output"
+    for name, code in {"state.json": 0, "files/state.json": 9}.items():
+        (output / name).parent.mkdir(parents=True, exist_ok=True)
+        (output / name).write_text(json.dumps({"code": code}), encoding="utf-8")
+    await note_run(runner, "5", str(tmp_path / "run"))
+    assert await exit_code(runner, "5") == 0
+
+
+def test_the_table_of_runs(tmp_path: Path) -> None:
+    for name, text in {
+        "parameters/1.json": '{"lr": 1}',
+        "parameters/2.json": '{"lr": 2}',
+        "parameters/10.json": '{"lr": 3}',
+        "output/1/DONE": "",
+        "output/1/state.json": '{"code": 0}',
+        "output/1/figures/cell01_1.png": "",
+        "output/2/state.json": '{"code": 1}',
+        "logs/7_1.out": "epoch 1 loss: 0.9\nepoch 2 loss: 0.5, acc=0.75\n[jupyter-hpc] code 0\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    rows = run_table(tmp_path)
+    assert [(row.task, row.state, row.figures) for row in rows] == [
+        *(("1", "done", 1), ("2", "failed", 0), ("10", "waiting", 0)),
+    ]
+    assert rows[0].metrics == {"epoch 2 loss": 0.5, "acc": 0.75}
+    write_run_table(tmp_path)
+    lines = (tmp_path / "output" / "runs.csv").read_text(encoding="utf-8").splitlines()
+    assert lines == [
+        "run,lr,state,exit code,epoch 2 loss,acc,figures",
+        *("1,1,done,0,0.5,0.75,1", "2,2,failed,1,,,0", "10,3,waiting,,,,0"),
+    ]
