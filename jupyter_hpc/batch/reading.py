@@ -63,6 +63,17 @@ def notebook_bytes(path: Path) -> bytes:
         ) from error
 
 
+def companion_bytes(path: Path) -> bytes:
+    """The content of a file that the notebook needs; UsageError if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{str(path)!r}, which the notebook needs, cannot be read: {error.strerror}.",
+            "Check its permissions.",
+        ) from error
+
+
 def parse_notebook(data: bytes | str, name: str) -> Notebook:
     """The same for the content of a file."""
     try:

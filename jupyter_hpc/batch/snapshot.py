@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jupyter_hpc.batch.body import script_text
 from jupyter_hpc.batch.job import BatchJob
+from jupyter_hpc.batch.reading import companion_bytes
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
 from jupyter_hpc.batch.write import conversion_files, encoded, stem
@@ -38,7 +39,7 @@ def run_files(
     files = {path: encoded(text) for path, text in texts.items()}
     files[f"{name}.ipynb"] = notebook
     for path, source in modules.items():
-        files[f"modules/{path}"] = source.read_bytes()
+        files[f"modules/{path}"] = companion_bytes(source)
     return files
 
 

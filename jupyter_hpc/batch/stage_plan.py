@@ -23,7 +23,7 @@ _LOOK = r"""
 if [ -f "$1" ]; then
     printf 'file\n'
 elif [ -d "$1" ]; then
-    cd -- "$1" && printf 'folder ' && find . -type f -printf '%T@ %s %p\n' | sort | cksum
+    cd -- "$1" && printf 'folder ' && find . ! -type d -printf '%T@ %s %p %l\n' | sort | cksum
 else
     exit 1
 fi

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import tarfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from jupyter_hpc.batch.job import Input
-from jupyter_hpc.batch.reading import Notebook
+from jupyter_hpc.batch.reading import Notebook, companion_bytes
 from jupyter_hpc.batch.stage_plan import stage_target
 from jupyter_hpc.batch.write import FOLDER
 from jupyter_hpc.errors import UsageError
@@ -25,7 +26,7 @@ def working_files(notebook: Notebook, folder: Path) -> dict[str, bytes]:
     """The content of the job's working directory: the files that the notebook names."""
     sources = [cell.source for cell in notebook.cells if cell.kind == "code"]
     named = named_files(sources, folder)
-    files = {f"work/{path}": source.read_bytes() for path, source in named.items()}
+    files = {f"work/{path}": companion_bytes(source) for path, source in named.items()}
     files[f"work/.{FOLDER}"] = b""  # the folder must be there, even if it is empty
     return files
 
@@ -39,11 +40,13 @@ def named_files(sources: Iterable[str], folder: Path, limit: int = 50_000_000) -
             continue
         try:
             file = (root / text).resolve()
+            # The job knows a file by the name in the code, which may be a link to another.
+            name = Path(os.path.normpath(text))
             if not file.is_relative_to(root) or not file.is_file():
                 continue
-            name = file.relative_to(root)
             # Hidden files hold keys and settings of this machine, not data.
-            hidden = any(part.startswith(".") for part in name.parts)
+            parts = (*name.parts, *file.relative_to(root).parts)
+            hidden = any(part.startswith(".") for part in parts)
             if not hidden and file.stat().st_size <= limit:
                 found[str(name)] = file
         except (OSError, ValueError):
@@ -70,10 +73,10 @@ def local_inputs(
         name = f"inputs/{number}-{source.resolve().name}"
         target = stage_target(str(source.absolute()), str(folder.absolute()))
         if source.is_dir():
-            files[f"{name}.tar"] = _packed(source)
+            files[f"{name}.tar"] = _packed(source.resolve(), path)
             inputs[path] = Input(f"{run_dir}/{name}.tar", target, "tar")
         else:
-            files[name] = source.read_bytes()
+            files[name] = companion_bytes(source)
             inputs[path] = Input(f"{run_dir}/{name}", target)
     return files, inputs
 
@@ -84,9 +87,21 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def _packed(folder: Path) -> bytes:
-    """A folder as one tar."""
+def _packed(folder: Path, path: str) -> bytes:
+    """A folder as one tar; UsageError for a link that would lead nowhere on the cluster."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        archive.add(folder, arcname=".")
+    try:
+        for entry in folder.rglob("*"):
+            if entry.is_symlink() and not entry.resolve().is_relative_to(folder):
+                raise UsageError(
+                    f"{path!r} holds the link {str(entry.relative_to(folder))!r}, which leads out "
+                    "of it and would lead nowhere on the cluster.",
+                    "Replace it by what it leads to, or copy the data to the cluster once.",
+                )
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            archive.add(folder, arcname=".")
+    except OSError as error:
+        raise UsageError(
+            f"The folder {path!r} cannot be packed: {error.strerror}.", "Check its permissions."
+        ) from error
     return buffer.getvalue()

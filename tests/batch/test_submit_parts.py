@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,6 +111,10 @@ def test_files_that_the_code_names(tmp_path: Path) -> None:
     (tmp_path / "project" / ".ssh").mkdir()
     (tmp_path / "project" / ".ssh" / "key").write_text("1", encoding="utf-8")
     (tmp_path / "project" / "link").symlink_to(tmp_path / "x.csv")
+    (tmp_path / "project" / "alias").symlink_to("in.txt")
+    (tmp_path / "project" / "other").symlink_to(".ssh/key")
+    source = "open('alias'); open('other')"
+    assert list(named_files([source], tmp_path / "project")) == ["alias"]
     source = "open('in.txt'); open('../x.csv'); open('none'); open('/etc/passwd'); '\\n'"
     source += "; open('.ssh/key'); open('link')"
     assert list(named_files([source], tmp_path / "project")) == ["in.txt"]
@@ -127,6 +133,19 @@ def test_inputs_of_a_laptop_keep_their_places(tmp_path: Path) -> None:
     assert {item.source for item in inputs.values()} == {f"/run/{name}" for name in files}
     with pytest.raises(UsageError, match="both be 'a'"):
         Staging((Input("/x/a", "a"), Input("/y/a", "a")))
+
+
+def test_links_of_a_laptop_lead_somewhere_on_the_cluster(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "x").write_text("1", encoding="utf-8")
+    (tmp_path / "real" / "inside").symlink_to("x")
+    (tmp_path / "data").symlink_to("real")
+    files, _ = local_inputs(tmp_path, ["data"], "/run")
+    with tarfile.open(fileobj=io.BytesIO(next(iter(files.values())))) as archive:
+        assert set(archive.getnames()) == {".", "./x", "./inside"}
+    (tmp_path / "real" / "outside").symlink_to("/etc/passwd")
+    with pytest.raises(UsageError, match="link 'outside', which leads out"):
+        local_inputs(tmp_path, ["data"], "/run")
 
 
 async def test_folders_become_one_archive_that_is_made_once(
@@ -150,6 +169,9 @@ async def test_folders_become_one_archive_that_is_made_once(
     (work / "da ta" / "x").write_text("22", encoding="utf-8")
     changed, _ = await plan_inputs(runner, paths, str(work), str(archives))
     assert changed[0].source != first[0].source
+    (work / "da ta" / "link").symlink_to("x")
+    linked, _ = await plan_inputs(runner, paths, str(work), str(archives))
+    assert linked[0].source != changed[0].source
     for bad, words in (
         *(("none", "There is no 'none'"), (".", "whole folder"), ("..", "whole folder")),
         ("/", "whole folder"),
@@ -192,6 +214,13 @@ async def test_a_prepared_job_names_everything_and_writes_nothing(
         await prepare(refused, options, runner, None)
     whole = await prepare(refused, replace(options, mode="notebook", settings={}), runner, None)
     assert "bad.ipynb" in whole.files and "bad.py" not in whole.files
+
+
+async def test_a_module_that_cannot_be_read_is_named(tmp_path: Path, runner: LocalRunner) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["import helper"])
+    (tmp_path / "helper.py").symlink_to("/proc/self/mem")  # a file that nobody can read
+    with pytest.raises(UsageError, match=r"helper\.py', which the notebook needs, cannot be read"):
+        await prepare(path, SubmitOptions(), runner, None)
 
 
 async def test_what_can_be_known_to_be_wrong_is_said_before_the_queue(
