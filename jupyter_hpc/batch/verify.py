@@ -237,11 +237,15 @@ class _Trials:
         for entry in self.path.parent.iterdir():
             if entry.name.startswith(".") or entry.name == "hpc-batch":
                 continue
-            if _small(entry):
-                copy = shutil.copytree if entry.is_dir() else shutil.copy
-                copy(entry, place / entry.name)
-            else:
-                (place / entry.name).symlink_to(entry.resolve())
+            try:
+                if not _small(entry):
+                    (place / entry.name).symlink_to(entry.resolve())
+                elif entry.is_dir():
+                    shutil.copytree(entry, place / entry.name, ignore_dangling_symlinks=True)
+                else:
+                    shutil.copy(entry, place / entry.name)
+            except OSError:
+                continue  # what cannot be read here, neither of the two runs can read
         return place
 
     def _tools(self, name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +55,17 @@ async def test_what_both_reached_within_the_budget_is_compared(tmp_path: Path, p
     found = await verify(tmp_path / "a.ipynb", faster, LocalRunner(), seconds=20)
     assert found.equal is True and "that both reached" in found.message
     assert not found.notebook_done and not found.script_done
+
+
+async def test_odd_files_beside_the_notebook_are_no_obstacle(tmp_path: Path) -> None:
+    conversion = converted(tmp_path, ["print(open('data/x').read())"])
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x").write_text("here", encoding="utf-8")
+    (tmp_path / "data" / "dangling").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "data" / "pipe")
+    (tmp_path / "unreadable").symlink_to("/proc/self/mem")
+    outcome = await verify(tmp_path / "a.ipynb", conversion, LocalRunner(), seconds=60)
+    assert outcome.equal is True and outcome.compared == (1,), outcome
 
 
 def test_the_budget_shortens_trainings_only(tmp_path: Path) -> None:
