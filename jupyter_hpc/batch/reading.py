@@ -110,6 +110,18 @@ def _bad(name: str, why: str) -> UsageError:
     )
 
 
+def check_runnable(data: bytes, name: str) -> None:
+    """Raise UsageError for a notebook that the job could not open to run it as it is."""
+    import nbformat
+
+    try:
+        # Small faults against the schema, which the reader only mentions, do no harm.
+        nbformat.reads(data.decode("utf-8"), 4, {})  # type: ignore[no-untyped-call]
+    except Exception as error:  # whatever a broken file makes the reader stumble over
+        why = f"Jupyter cannot open it ({printable(str(error), 200)})"
+        raise _bad(name, why) from error
+
+
 def _upgraded(content: dict[str, Any], name: str) -> dict[str, Any]:
     # Only old files need nbformat, whose import takes longer than most conversions.
     import nbformat

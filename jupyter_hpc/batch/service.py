@@ -12,7 +12,7 @@ from jupyter_hpc.batch.answers import checked_settings
 from jupyter_hpc.batch.body import script_text
 from jupyter_hpc.batch.convert import Options, convert_notebook
 from jupyter_hpc.batch.job import DEFAULT_REQUEST, BatchJob, Environment
-from jupyter_hpc.batch.reading import read_notebook
+from jupyter_hpc.batch.reading import check_runnable, notebook_bytes, parse_notebook
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
 from jupyter_hpc.batch.verify import Verification, verify
@@ -29,6 +29,8 @@ class Converted:
     conversion: Conversion
     sbatch: str
     target: Path
+    #: The notebook as it was read; the file may be edited meanwhile.
+    data: bytes = b""
     verification: Verification | None = None
     written: tuple[Path, ...] = ()
 
@@ -64,7 +66,10 @@ def convert_file(
 
     Raises UsageError for a file that is no notebook and for settings that do not fit.
     """
-    notebook = read_notebook(path)
+    data = notebook_bytes(path)
+    notebook = parse_notebook(data, path.name)
+    if mode == "notebook":
+        check_runnable(data, path.name)
     name = stem(notebook.name)
     folder = path.resolve().parent
     target = (output or folder / FOLDER).resolve() / name
@@ -73,7 +78,7 @@ def convert_file(
     if mode == "notebook":
         conversion = replace(conversion, mode="notebook", script="", refusals=())
     if not conversion.ok:
-        return Converted(path, conversion, "", target)
+        return Converted(path, conversion, "", target, data)
     job = BatchJob(
         notebook=notebook.name,
         run_dir=str(target),
@@ -86,7 +91,7 @@ def convert_file(
         check_gpu="torch" in conversion.imports,
         log_dir=str(target),
     )
-    return Converted(path, conversion, script_text(job), target)
+    return Converted(path, conversion, script_text(job), target, data)
 
 
 def write(converted: Converted) -> Converted:
@@ -97,7 +102,7 @@ def write(converted: Converted) -> Converted:
     files[FILE_NAME] = runtime_source()
     if converted.conversion.mode == "notebook":
         name = f"{stem(converted.conversion.notebook)}.ipynb"
-        files[name] = converted.path.read_text(encoding="utf-8")
+        files[name] = converted.data.decode("utf-8")
     return replace(converted, written=tuple(write_files(converted.target, files)))
 
 

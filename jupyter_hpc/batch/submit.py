@@ -27,7 +27,7 @@ from jupyter_hpc.batch.job import (
     Staging,
 )
 from jupyter_hpc.batch.modules import sibling_modules
-from jupyter_hpc.batch.reading import Notebook, notebook_bytes, parse_notebook
+from jupyter_hpc.batch.reading import Notebook, check_runnable, notebook_bytes, parse_notebook
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.runs import home_folder, note_run, run_folder, uploaded_run_folder
 from jupyter_hpc.batch.snapshot import create_run_folder, remove_run_folder, run_files
@@ -137,6 +137,8 @@ async def draft(notebook: Path, options: SubmitOptions, runner: Runner) -> Draft
     data = notebook_bytes(notebook)
     names = await _environment_names(runner)
     parsed = await asyncio.to_thread(parse_notebook, data, notebook.name)
+    if options.mode == "notebook":
+        await asyncio.to_thread(check_runnable, data, notebook.name)
     conversion = await asyncio.to_thread(converted, parsed, notebook.parent, options.mode, names)
     return Draft(data, parsed, names, conversion)
 

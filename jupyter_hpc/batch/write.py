@@ -17,6 +17,8 @@ from jupyter_hpc.errors import UsageError
 
 DRIVER = "jupyter_hpc_notebook.py"
 FOLDER = "hpc-batch"
+#: What every conversion leaves beside its script.
+REPORT = "conversion.json"
 
 
 def driver_source() -> str:
@@ -64,7 +66,7 @@ def conversion_files(conversion: Conversion, sbatch: str) -> dict[str, str]:
     name = stem(conversion.notebook)
     files = {
         f"{name}.sbatch": sbatch,
-        "conversion.json": json.dumps(conversion.to_json(), indent=1, ensure_ascii=False) + "\n",
+        REPORT: json.dumps(conversion.to_json(), indent=1, ensure_ascii=False) + "\n",
     }
     if conversion.mode == "script":
         files[f"{name}.py"] = conversion.script
@@ -91,6 +93,12 @@ def encoded(text: str) -> bytes:
 def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """Write all files into `folder`; if one cannot be written, none of them appears."""
     drafts: list[tuple[Path, Path]] = []
+    there = [name for name in files if (folder / name).is_file()]
+    if there and not (folder / REPORT).exists():
+        raise UsageError(
+            f"{str(folder / there[0])!r} is in the way, and no conversion has written it.",
+            "Choose another folder with -o.",
+        )
     contents = {name: encoded(text) for name, text in files.items()}
     created = not folder.exists()
     try:

@@ -12,7 +12,7 @@ import click
 from jupyter_hpc.batch.service import Converted, convert_file, verified, write
 from jupyter_hpc.batch.sweep import parse_setting
 from jupyter_hpc.cli.render import show_error
-from jupyter_hpc.errors import HpcError
+from jupyter_hpc.errors import HpcError, UsageError
 from jupyter_hpc.runner import LocalRunner
 from jupyter_hpc.text import printable
 
@@ -42,12 +42,20 @@ def convert(
     """
     values = dict(parse_setting(setting) for setting in settings)
     code = 0
+    written: dict[Path, Path] = {}
     for path in notebooks:
         try:
             done = convert_file(path, output, mode=mode, settings=values)
+            if done.ok and done.target in written:
+                raise UsageError(
+                    f"{str(path)!r} would replace what {str(written[done.target])!r} has just "
+                    f"become in {str(done.target)!r}.",
+                    "Convert notebooks of one name into different folders.",
+                )
             if verify:
                 done = asyncio.run(verified(done, LocalRunner(), values))
             done = write(done)
+            written[done.target] = path
         except HpcError as error:
             code = max(code, error.exit_code)
             _show_failure(path, error, as_json)

@@ -83,6 +83,13 @@ def test_a_failing_cell_ends_the_run_with_its_output(tmp_path: Path) -> None:
     assert ran.outputs[1].text == "1" and 3 not in ran.outputs
 
 
+def test_odd_metadata_is_no_obstacle(tmp_path: Path) -> None:
+    odd = {"kernelspec": "python3", "language_info": ["python"]}
+    path = write_notebook(tmp_path / "a.ipynb", ["print('here')"], metadata=odd)
+    ran = run_notebook(path, tmp_path / "nb")
+    assert ran.code == 0 and ran.outputs[1].text == "here", ran.stderr
+
+
 def test_a_kernel_of_another_machine_is_replaced_and_has_no_port(tmp_path: Path) -> None:
     metadata = {"kernelspec": {"name": "conda-env-laptop-py", "language": "python"}}
     how = "import json, ipykernel\nprint(json.loads(ipykernel.get_connection_info())['transport'])"

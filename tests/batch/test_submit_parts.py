@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from jupyter_hpc.batch.answers import checked_settings, require_answers
 from jupyter_hpc.batch.choices import Choices, submit_options
@@ -21,12 +22,13 @@ from jupyter_hpc.batch.submit import SubmitOptions, prepare
 from jupyter_hpc.batch.sweep import grid, parse_setting, parse_sweep, typed
 from jupyter_hpc.batch.uploads import local_inputs, named_files
 from jupyter_hpc.batch.write import stem
+from jupyter_hpc.cli.main import cli
 from jupyter_hpc.errors import (
     ConversionRefused,
     UsageError,
 )
 from jupyter_hpc.runner import LocalRunner
-from tests.batch.notebooks import converted, write_notebook
+from tests.batch.notebooks import converted, notebook, write_notebook
 
 
 @pytest.fixture
@@ -281,6 +283,39 @@ def test_conversions_are_written_whole_into_their_folder(name: str, tmp_path: Pa
     report = json.loads((done.target / "conversion.json").read_text(encoding="utf-8"))
     assert report["ok"] and report["changes"][0]["source"] == "!pip install x"
     assert done.to_json()["script"] == str(done.target / f"{base}.py")
+
+
+def test_only_files_of_a_conversion_are_replaced(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["print(1)"])
+    own = tmp_path / "a" / "a.py"
+    own.parent.mkdir()
+    own.write_text("precious", encoding="utf-8")
+    with pytest.raises(UsageError, match="no conversion has written it"):
+        write(convert_file(path, tmp_path))
+    assert own.read_text(encoding="utf-8") == "precious" and len(list(own.parent.iterdir())) == 1
+    for _ in range(2):
+        write(convert_file(path, tmp_path / "out"))
+
+
+def test_notebooks_of_one_name_do_not_replace_each_other(tmp_path: Path) -> None:
+    paths = [write_notebook(tmp_path / name / "a.ipynb", [f"print({name!r})"]) for name in "xy"]
+    words = ["convert", *map(str, paths), "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli, words, standalone_mode=False)
+    assert done.return_value == 2 and "would replace" in done.output
+    assert "'x'" in (tmp_path / "out" / "a" / "a.py").read_text(encoding="utf-8")
+
+
+async def test_what_jupyter_cannot_open_is_refused_before_the_queue(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    book = notebook(["print(1)"])
+    book["cells"][0]["outputs"] = "none"
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps(book), encoding="utf-8")
+    with pytest.raises(UsageError, match="Jupyter cannot open it"):
+        await prepare(path, SubmitOptions(mode="notebook"), runner, None)
+    with pytest.raises(UsageError, match="Jupyter cannot open it"):
+        convert_file(path, mode="notebook")
 
 
 def test_a_refused_conversion_writes_nothing(tmp_path: Path) -> None:

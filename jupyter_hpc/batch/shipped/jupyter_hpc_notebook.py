@@ -296,6 +296,9 @@ def main() -> int:
         if isinstance(value, list) and default_is(tuple, places.get(name, {})):
             values[name] = tuple(value)  # JSON knows lists only
     notebook: Any = nbformat.read(options.notebook, as_version=4)  # type: ignore[no-untyped-call]
+    for name in ("kernelspec", "language_info"):
+        if not isinstance(notebook["metadata"].get(name, {}), dict):
+            del notebook["metadata"][name]  # nbclient would stumble over it
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
