@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from jupyter_hpc.batch import results as batch
-from jupyter_hpc.cli.places import open_place
+from jupyter_hpc.batch.runs import find_run
+from jupyter_hpc.cli.places import Place, open_place
 from jupyter_hpc.cli.render import span
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.slurm.client import SlurmClient
@@ -22,6 +23,9 @@ from jupyter_hpc.text import printable
 
 #: How far back finished jobs are listed.
 _HISTORY_SECONDS = 24 * 3600
+
+#: Seconds between two looks at a log that is followed.
+_FOLLOW_POLL = 5.0
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -81,19 +85,42 @@ def log(job_id: str, on: str | None, follow: bool) -> None:
 
 async def _log(job_id: str, on: str | None, follow: bool) -> None:
     async with open_place(on) as place:
-        path = await batch.log_path(place.runner, job_id)
-        offset = 0
+        client = SlurmClient(place.runner)
+        path = await _first_log(place, client, job_id, follow)
+        offsets: dict[str, int] = {}
         while True:
-            text, offset = await batch.read_log(place.runner, path, offset)
+            text, offsets[path] = await batch.read_log(place.runner, path, offsets.get(path, 0))
             click.echo(_harmless(text), nl=False)
             if text:
                 continue
             if not follow:
                 return
-            job = await SlurmClient(place.runner).job(job_id)
+            job = await client.job(job_id)
             if job is None or job.phase is Phase.ENDED:
                 follow = False
-            await asyncio.sleep(5 if follow else 0)
+            await asyncio.sleep(_FOLLOW_POLL if follow else 0)
+            # The next part of a chain has a log of its own.
+            newest = await batch.log_path(place.runner, job_id)
+            if newest != path:
+                path = newest
+                click.echo(f"--- {Path(path).name}", err=True)
+
+
+async def _first_log(place: Place, client: SlurmClient, job_id: str, wait: bool) -> str:
+    """The log of a job; with `wait` also of one that has not started yet."""
+    await find_run(place.runner, job_id)
+    told = False
+    while True:
+        try:
+            return await batch.log_path(place.runner, job_id)
+        except JobNotFound:
+            job = await client.job(job_id) if wait else None
+            if job is None or job.phase is Phase.ENDED:
+                raise
+        if not told:
+            click.echo(_living(job), err=True)
+            told = True
+        await asyncio.sleep(_FOLLOW_POLL)
 
 
 def _harmless(text: str) -> str:
@@ -115,8 +142,8 @@ async def _cancel(job_ids: tuple[str, ...], on: str | None) -> None:
     async with open_place(on) as place:
         client = SlurmClient(place.runner)
         # scancel says nothing at all about a job that it does not know.
-        living = {job.array_id or job.job_id for job in await client.my_jobs()}
-        missing = [job_id for job_id in job_ids if job_id.partition("_")[0] not in living]
+        living = await client.my_jobs()
+        missing = [job_id for job_id in job_ids if not any(job.holds(job_id) for job in living)]
         if missing:
             raise JobNotFound(
                 f"No job of yours that waits or runs is called {', '.join(missing)}.",

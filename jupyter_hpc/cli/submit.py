@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from jupyter_hpc.batch.results import exit_code
 from jupyter_hpc.batch.sweep import parse_setting, parse_sweep
 from jupyter_hpc.cli.places import open_place
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.errors import ConversionRefused
+from jupyter_hpc.errors import ConversionRefused, HpcError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Phase
@@ -25,6 +26,8 @@ from jupyter_hpc.text import printable
 
 #: Seconds between two looks at a job that is waited for.
 _WAIT_POLL = 20.0
+#: Seconds for which the cluster may give no answer while a job is waited for.
+_PATIENCE = 1800.0
 
 
 @click.command()
@@ -156,10 +159,18 @@ def _show_plan(prepared: batch.Prepared, as_json: bool) -> None:
 async def _wait(client: SlurmClient, runner: Runner, job_id: str) -> int:
     """Until the job is over; its own exit code, of an array the highest."""
     pause = 2.0
+    silent_since: float | None = None
     while True:
-        jobs = [job for job in await client.my_jobs() if (job.array_id or job.job_id) == job_id]
-        if all(job.phase is Phase.ENDED for job in jobs):
-            break
+        try:
+            jobs = [job for job in await client.my_jobs() if (job.array_id or job.job_id) == job_id]
+            silent_since = None
+            if all(job.phase is Phase.ENDED for job in jobs):
+                break
+        except HpcError as error:
+            # A job takes days, and a controller is restarted now and then.
+            silent_since = silent_since or time.monotonic()
+            if not error.transient or time.monotonic() - silent_since > _PATIENCE:
+                raise
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _WAIT_POLL)
     code = await exit_code(runner, job_id)

@@ -7,6 +7,7 @@ are seconds, memory is in MiB; None means that Slurm did not say, or said "none"
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -76,6 +77,24 @@ class Job:
             tasks = self.array_tasks.partition("%")[0]
             return self.array_id if "..." in tasks else f"{self.array_id}_[{tasks}]"
         return self.id
+
+    def holds(self, job_id: str) -> bool:
+        """Whether a person who writes that id means this row, or a part of it."""
+        number, _, task = job_id.partition("_")
+        if number != (self.array_id or self.job_id) or not task:
+            return job_id in (self.id, self.array_id or self.job_id)
+        tasks = (self.array_tasks or "").partition("%")[0]
+        if not task.isdigit() or "..." in tasks:  # several tasks, or a list that Slurm has cut
+            return bool(tasks)
+        return any(int(task) in _task_numbers(part) for part in tasks.split(",") if part)
+
+
+def _task_numbers(text: str) -> range:
+    """The task numbers of "3", "2-4" or "1-9:2"; none for anything else."""
+    found = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", text)
+    if not found:
+        return range(0)
+    return range(int(found[1]), int(found[2] or found[1]) + 1, int(found[3] or 1) or 1)
 
 
 @dataclass(frozen=True)

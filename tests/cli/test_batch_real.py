@@ -133,3 +133,24 @@ def test_a_job_is_cancelled_by_its_id(cluster: Cluster, laptop: Laptop, tmp_path
     again = _hpc(laptop, tmp_path, "cancel", "99999", "--on", "mini")
     assert again.returncode == 1
     assert "99999" in again.stderr
+
+
+def test_a_task_that_does_not_exist_is_not_said_to_be_cancelled(
+    laptop: Laptop, tmp_path: Path
+) -> None:
+    _write(tmp_path / "long.ipynb", "n = 1", "import time\ntime.sleep(600 * n)")
+    words = ["submit", "long.ipynb", "--on", "mini", *SMALL, "--sweep", "n=1,2,3"]
+    job = _hpc(laptop, tmp_path, *words, "--at-once", "1").stdout.strip()
+    wrong = _hpc(laptop, tmp_path, "cancel", f"{job}_9", "--on", "mini")
+    assert wrong.returncode == 1 and f"{job}_9" in wrong.stderr
+    waiting = _hpc(laptop, tmp_path, "cancel", f"{job}_3", job, "--on", "mini")
+    assert waiting.returncode == 0, waiting.stderr
+
+
+def test_a_log_is_followed_from_before_the_start(laptop: Laptop, tmp_path: Path) -> None:
+    _write(tmp_path / "short.ipynb", "print('it runs')")
+    words = ["submit", "short.ipynb", "--on", "mini", *SMALL, "--chain", "2"]
+    job = _hpc(laptop, tmp_path, *words, "--option=--begin=now+10").stdout.strip()
+    followed = _hpc(laptop, tmp_path, "log", "-f", job, "--on", "mini")
+    assert followed.returncode == 0, followed.stderr
+    assert "it runs" in followed.stdout and job in followed.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from jupyter_hpc.slurm import queue
@@ -150,3 +152,28 @@ def test_a_site_that_does_not_track_gpus_still_shows_them() -> None:
     assert (jobs["gpus"].gpus, jobs["gpus"].gpu_type) == (2, "p4")  # --gpus
     assert jobs["held"].gpus == 1  # --gres
     assert jobs["per-task"].gpus == 2  # --gpus-per-task with two tasks
+
+
+@pytest.mark.parametrize(
+    ("row", "asked", "meant"),
+    [
+        (("35_3", "36", "35", "3"), "35", True),
+        (("35_3", "36", "35", "3"), "35_3", True),
+        (("35_3", "36", "35", "3"), "35_4", False),
+        (("35_[5-9:2,12%1]", "35", "35", "5-9:2,12%1"), "35_7", True),
+        (("35_[5-9:2,12%1]", "35", "35", "5-9:2,12%1"), "35_8", False),
+        (("35_[5-9:2,12%1]", "35", "35", "5-9:2,12%1"), "35_12", True),
+        (("35_[1-...]", "35", "35", "1,..."), "35_800", True),
+        (("35_[5-9]", "35", "35", "5-9"), "35_[6-7]", True),
+        (("41", "41", None, None), "41", True),
+        (("41", "41", None, None), "41_1", False),
+        (("41", "41", None, None), "42", False),
+    ],
+)
+def test_which_rows_an_id_means(
+    row: tuple[str, str, str | None, str | None], asked: str, meant: bool, jobs: dict[str, Job]
+) -> None:
+    id_, job_id, array_id, tasks = row
+    known = jobs[HOSTILE]
+    shown = replace(known, id=id_, job_id=job_id, array_id=array_id, array_tasks=tasks)
+    assert shown.holds(asked) is meant

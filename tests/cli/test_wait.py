@@ -1,0 +1,49 @@
+"""`submit --wait` outlives the moments in which the cluster does not answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_hpc.cli import submit as command
+from jupyter_hpc.errors import HpcError, PermissionRefused, SlurmUnavailable
+from jupyter_hpc.runner import LocalRunner
+from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.models import Job
+
+
+class _Queue(SlurmClient):
+    """A queue that answers with these errors first, and is then empty."""
+
+    errors: list[HpcError]
+
+    async def my_jobs(self) -> list[Job]:
+        if self.errors:
+            raise self.errors.pop(0)
+        return []
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(_: float) -> None:
+        return None
+
+    async def code(*_: object) -> int:
+        return 3
+
+    monkeypatch.setattr(command.asyncio, "sleep", at_once)
+    monkeypatch.setattr(command, "exit_code", code)
+
+
+async def test_a_controller_that_is_restarted_does_not_end_the_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue = _Queue(LocalRunner())
+    queue.errors = [SlurmUnavailable("No answer.") for _ in range(5)]
+    assert await command._wait(queue, LocalRunner(), "5") == 3
+    queue.errors = [PermissionRefused("No.")]
+    with pytest.raises(PermissionRefused):
+        await command._wait(queue, LocalRunner(), "5")
+    monkeypatch.setattr(command, "_PATIENCE", -1.0)
+    queue.errors = [SlurmUnavailable("No answer.")]
+    with pytest.raises(SlurmUnavailable):
+        await command._wait(queue, LocalRunner(), "5")
