@@ -160,6 +160,8 @@ async def test_no_path_leads_out_of_the_server_s_root(
         '{"path": "train.ipynb", "request": {"extra": ["rm -rf"]}}',
         '{"path": "train.ipynb", "parameters": {"LR": {"a": 1}}}',
         '{"path": "train.ipynb", "stage_in": "data"}',
+        '{"path": "train.ipynb", "stage_in": ["a\\u0000b"]}',
+        '{"path": "train.ipynb", "environment": {"modules": ["a\\u0000b"]}}',
         '{"path": "train.ipynb", "requeue": "yes"}',
         '{"path": "train.ipynb", "environment": {"python": "perl"}}',
         '{"path": "train.ipynb", "environment": {"python": "venv"}}',

@@ -146,6 +146,8 @@ def _texts(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
         isinstance(item, str) and _is_whole(item) for item in value
     ):
         raise UsageError(f"{name!r} has to be a list of texts.", "")
+    if any(len(item) > _LONGEST or "\0" in item for item in value):
+        raise UsageError(f"{name!r} holds something that is no name or value.", "Correct it.")
     return tuple(item.strip() for item in value if item.strip())
 
 
