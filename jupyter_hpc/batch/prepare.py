@@ -53,18 +53,36 @@ class Part:
 
     kind: Kind
     text: str
+    #: What stands before it: `&&`, or `;` where it runs whatever became of the last one.
+    joint: str = "&&"
+
+    @property
+    def sets_folder(self) -> bool:
+        """Whether the commands after it run in another folder because of it."""
+        return words(self.text)[:1] in (["cd"], ["mkdir"], ["pushd"])
 
 
 def classify(command: str) -> list[Part]:
     """The commands of a shell line, split at `&&` and `;`, each with its kind."""
-    return [Part(_kind(piece), piece) for piece in _pieces(command)]
+    return [Part(_kind(piece), piece, joint) for joint, piece in _pieces(command)]
 
 
-def _pieces(command: str) -> list[str]:
+def joined(parts: list[Part], left_out: list[Part]) -> str:
+    """The commands as one line again, without those that run elsewhere."""
+    text, joint = "", "&&"
+    for part in parts:
+        joint = ";" if part.joint == ";" else joint
+        if part not in left_out:
+            text += (("; " if joint == ";" else " && ") if text else "") + part.text
+            joint = "&&"
+    return text
+
+
+def _pieces(command: str) -> list[tuple[str, str]]:
     if any(mark in command for mark in ("$(", "`", "<<", "(", "||", "for ", "if ", "while ")):
-        return [command.strip()]
-    pieces: list[str] = []
-    current = ""
+        return [("&&", command.strip())]
+    pieces: list[tuple[str, str]] = []
+    current, joint = "", "&&"
     quote = ""
     index = 0
     while index < len(command):
@@ -74,13 +92,13 @@ def _pieces(command: str) -> list[str]:
         elif char in "'\"":
             quote = char
         elif char == ";" or command.startswith("&&", index):
-            pieces.append(current)
-            current = ""
-            index += 1 if char == ";" else 2
+            pieces.append((joint, current))
+            current, joint = "", ";" if char == ";" else "&&"
+            index += len(joint)
             continue
         current += char
         index += 1
-    return [piece.strip() for piece in (*pieces, current) if piece.strip()]
+    return [(mark, text.strip()) for mark, text in (*pieces, (joint, current)) if text.strip()]
 
 
 def words(command: str) -> list[str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from jupyter_hpc.batch.context import API, Action, CellContext, Refused, Use, call, dropped
 from jupyter_hpc.batch.edits import literal
-from jupyter_hpc.batch.prepare import Part, classify, requirements, resolved, words
+from jupyter_hpc.batch.prepare import Part, classify, joined, requirements, resolved, words
 from jupyter_hpc.batch.report import Prepare
 
+_MKDIR = re.compile(r"^(mkdir )(?!-)")
 _WHY_MOVED = "compute nodes have no Internet; run the prepare step on the login node first"
 
 
@@ -34,27 +38,29 @@ def command_action(command: str, use: Use, context: CellContext, line: int) -> A
     parts = classify(command)
     if not any(part.kind != "other" for part in parts):
         return call(f"{API}.sh({literal(command)})", "run through bash")
-    stays: list[Part] = []
-    moved: list[str] = []
-    for part in parts:
-        ready = resolved(part.text, context.constants, context.all_bound)
+    moved: list[Part] = []
+    folders: list[str] = []  # where the command runs that moves
+    for number, part in enumerate(parts):
+        if part.sets_folder:  # both here and there, and the second must not fail
+            parts[number] = part = replace(part, text=_MKDIR.sub(r"\1-p ", part.text))
+            folders.append(part.text)
         if part.kind == "other":
-            stays.append(part)
-        elif ready is None:
-            stays.append(part)
+            continue
+        ready = resolved(" && ".join([*folders, part.text]), context.constants, context.all_bound)
+        if ready is None:
             message = f"The command {part.text!r} needs the Internet in the job."
             context.notice(line, f"{message} Its arguments are only known while it runs.")
         else:
-            moved.append(ready)
+            moved.append(part)
             _move(Part(part.kind, ready), context, line)
     if not moved:
         return call(f"{API}.sh({literal(command)})", "run through bash")
     what = "moved to the prepare step"
     if any(part.kind == "system" for part in parts):
         what += " (system packages are up to the administrators)"
-    if not stays:
+    rest = joined(parts, moved)
+    if not rest:
         return dropped(_WHY_MOVED, what)
-    rest = " && ".join(part.text for part in stays)
     return call(f"{API}.sh({literal(rest)})", f"partly {what}", _WHY_MOVED)
 
 
@@ -64,9 +70,9 @@ def _move(part: Part, context: CellContext, line: int) -> None:
     findings.prepare += findings.folders
     findings.folders.clear()
     findings.prepare.append(Prepare(context.number, line, part.text, part.kind))
-    program = words(part.text)
-    if part.kind == "install" and any(word.startswith("pip") for word in program[:4]):
-        for requirement in requirements(part.text):
+    command = classify(part.text)[-1].text  # without the folder before it
+    if part.kind == "install" and any(word.startswith("pip") for word in words(command)[:4]):
+        for requirement in requirements(command):
             if requirement not in findings.requirements:
                 findings.requirements.append(requirement)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Mapping
 from errno import EISDIR
@@ -49,7 +50,7 @@ def prepare_script(steps: tuple[Prepare, ...], notebook: str) -> str:
     for step in steps:
         if step.kind == "system":
             lines.append(f"# for the administrators (cell {step.cell}): {step.command}")
-        elif step.command.startswith("cd "):
+        elif step.command.startswith("cd ") and len(shlex.split(step.command)) == 2:
             lines.append(f"{step.command} || exit 1  # cell {step.cell}")
         else:
             lines.append(f"# cell {step.cell}")

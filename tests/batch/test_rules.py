@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_hpc.batch.write import prepare_script
 from tests.batch.notebooks import AnyCell, Code, Text, converted, run_script, write_notebook
 
 
@@ -90,6 +91,27 @@ def test_installs_and_downloads_move_to_the_prepare_step(tmp_path: Path) -> None
     assert "_hpc.sh('unzip data.zip')" in body
     assert "_hpc.sh('pip list')" in body
     assert any("needs the Internet" in notice.message for notice in conversion.notices)
+
+
+def test_a_download_happens_in_its_folder(tmp_path: Path) -> None:
+    conversion = converted(
+        tmp_path,
+        [
+            "WHERE = 'my data'",
+            "!mkdir '{WHERE}'; cd '{WHERE}' && wget https://example.org/x.zip && unzip x.zip",
+            "!false; pip install rich; echo shown",
+        ],
+    )
+    commands = [step.command for step in conversion.prepare]
+    assert commands == [
+        "mkdir -p 'my data' && cd 'my data' && wget https://example.org/x.zip",
+        "pip install rich",
+    ]
+    script = prepare_script(conversion.prepare, "a.ipynb")
+    assert script.count("try bash -c ") == 2 and "|| exit 1" not in script
+    assert conversion.requirements == ("rich",)
+    assert "mkdir -p '{WHERE}'; cd '{WHERE}' && unzip x.zip" in conversion.script
+    assert "_hpc.sh('false; echo shown')" in conversion.script
 
 
 def test_hidden_state_is_reported(tmp_path: Path) -> None:
