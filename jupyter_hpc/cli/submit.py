@@ -18,7 +18,7 @@ from jupyter_hpc.batch.results import exit_code
 from jupyter_hpc.batch.sweep import parse_setting, parse_sweep
 from jupyter_hpc.cli.places import open_place
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.errors import ConversionRefused, HpcError
+from jupyter_hpc.errors import ConversionRefused, HpcError, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Phase
@@ -108,7 +108,7 @@ def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
             "extra": given["extra"],
         },
         settings=dict(parse_setting(text) for text in given["settings"]),
-        sweep=dict(parse_sweep(text) for text in given["sweep"]),
+        sweep=_swept(given),
         at_once=given["at_once"],
         chain=given["chain"],
         requeue=given["requeue"],
@@ -116,6 +116,20 @@ def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
         stage_out=given["stage_out"],
         environment=_environment(given, profile),
     )
+
+
+def _swept(given: dict[str, Any]) -> dict[str, list[str]]:
+    """The values of each swept parameter; one that has values already is an error."""
+    taken = {parse_setting(text)[0] for text in given["settings"]}
+    swept: dict[str, list[str]] = {}
+    for name, values in map(parse_sweep, given["sweep"]):
+        if name in taken or name in swept:
+            raise UsageError(
+                f"The parameter {name} is given more than once.",
+                f"Name all its values in one option: --sweep {name}=a,b,c.",
+            )
+        swept[name] = values
+    return swept
 
 
 def _environment(given: dict[str, Any], profile: Profile | None) -> Environment | None:

@@ -85,6 +85,14 @@ def test_settings_and_sweeps_are_read_and_typed(tmp_path: Path) -> None:
         grid({name: range(11) for name in "abc"})
 
 
+@pytest.mark.parametrize("other", ["--sweep=lr=2", "--set=lr=2"])
+def test_no_value_of_a_sweep_is_dropped(other: str, tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["lr = 1", "print(lr)"])
+    words = ["submit", str(path), "--sweep=lr=1", other, "--dry-run"]
+    with pytest.raises(UsageError, match="lr is given more than once"):
+        CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+
+
 def test_costs_follow_the_rate_that_fits_best() -> None:
     request = replace(DEFAULT_REQUEST, time="02:00:00", gpus=2, gpu_type="a100", nodes=2)
     assert str(job_cost(request, {"a100": 128, "gpu": 1}, "SBU")) == "1024 SBU"
