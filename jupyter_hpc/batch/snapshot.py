@@ -14,7 +14,7 @@ from jupyter_hpc.batch.job import BatchJob
 from jupyter_hpc.batch.reading import companion_bytes
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
-from jupyter_hpc.batch.write import conversion_files, encoded, stem
+from jupyter_hpc.batch.write import REPORT, conversion_files, encoded, stem
 from jupyter_hpc.errors import CommandFailed
 from jupyter_hpc.runner import Runner
 
@@ -55,7 +55,8 @@ def archive(files: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
             entry = tarfile.TarInfo(name)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o700
             tar.addfile(entry)
-        for name, data in files.items():
+        # Results are what is newer than the report, so it is unpacked last.
+        for name, data in sorted(files.items(), key=lambda file: file[0] == REPORT):
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode, entry.mtime = len(data), 0o600, int(time.time())
             if data.startswith(b"#!") and name != FILE_NAME:
@@ -69,10 +70,8 @@ async def create_run_folder(runner: Runner, folder: str, files: Mapping[str, byt
     script = (
         'umask 077; [ ! -e "$1" ] && mkdir -p -- "$(dirname -- "$1")" && '
         'mkdir -- "$1.draft" && '
-        # The clock of a laptop may be wrong: all times are those of the cluster, and results
-        # are what is newer than the report, which is touched last.
-        'tar -xmof - -C "$1.draft" && touch -c -- "$1.draft/conversion.json" && '
-        'mv -- "$1.draft" "$1" || { rm -rf -- "$1.draft"; exit 1; }'
+        # The clock of a laptop may be wrong: with -m all times are those of the cluster.
+        'tar -xmof - -C "$1.draft" && mv -- "$1.draft" "$1" || { rm -rf -- "$1.draft"; exit 1; }'
     )
     done = await runner.run(
         ["sh", "-c", script, "sh", folder],
