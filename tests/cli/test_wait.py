@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from jupyter_hpc.cli import submit as command
@@ -16,7 +18,7 @@ class _Queue(SlurmClient):
 
     errors: list[HpcError]
 
-    async def my_jobs(self) -> list[Job]:
+    async def my_jobs(self, *_: Any, **__: Any) -> list[Job]:
         if self.errors:
             raise self.errors.pop(0)
         return []
@@ -30,7 +32,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     async def code(*_: object) -> int:
         return 3
 
-    monkeypatch.setattr(command.asyncio, "sleep", at_once)
+    monkeypatch.setattr("jupyter_hpc.cli.submit.asyncio.sleep", at_once)
     monkeypatch.setattr(command, "exit_code", code)
 
 
