@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import click
@@ -20,11 +21,12 @@ def clusters(name: str | None, as_json: bool) -> None:
         return
     found = available()
     if as_json:
-        rows = [
-            {"name": entry.name, "title": entry.title, "source": entry.source} for entry in found
-        ]
-        click.echo(json.dumps(rows))
+        click.echo(json.dumps([dataclasses.asdict(entry) for entry in found]))
         return
     width = max((len(entry.name) for entry in found), default=0)
     for entry in found:
-        click.echo(printable(f"{entry.name:<{width}}  {entry.title}  ({entry.source})"))
+        retired = ", retired" if entry.status == "retired" else ""
+        title = "cannot be used" if entry.problem else entry.title or entry.name
+        click.echo(printable(f"{entry.name:<{width}}  {title}{retired}  ({entry.source})"))
+        if entry.problem:
+            click.echo(printable(f"{'':<{width}}  {entry.problem}"))

@@ -69,7 +69,7 @@ def available() -> list[Entry]:
         for folder in folders()
         if folder.is_dir()
         for path in folder.glob("*.toml")
-        if PROFILE_NAME.fullmatch(path.stem)
+        if PROFILE_NAME.fullmatch(path.stem) and path.is_file()
     }
     return [_entry(name) for name in sorted(names)]
 

@@ -1,0 +1,36 @@
+"""Profiles as a person at the command line meets them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from jupyter_hpc import clusters
+from jupyter_hpc.cli.clusters import clusters as command
+from jupyter_hpc.errors import ProfileError
+
+Write = Callable[..., Path]
+
+
+def test_a_file_that_cannot_be_used_is_listed_with_its_mistake(write: Write) -> None:
+    write("broken", '[login]\nhots = "login1"\n')
+    write("old", 'title = "Old one"\nstatus = "retired"\n[login]\nhost = "login1"\n')
+    shown = CliRunner().invoke(command).output
+    assert "broken   cannot be used" in shown and "there is no key login.hots" in shown
+    assert "old      Old one, retired" in shown
+    rows = {row["name"]: row for row in json.loads(CliRunner().invoke(command, "--json").output)}
+    assert "login.hots" in rows["broken"]["problem"] and rows["demo"]["problem"] == ""
+    assert rows["old"]["status"] == "retired"
+
+
+def test_a_folder_or_a_dead_link_is_no_profile(write: Write) -> None:
+    folder = write("mine", '[login]\nhost = "login1"\n').parent
+    (folder / "folder.toml").mkdir()
+    (folder / "link.toml").symlink_to(folder / "gone.toml")
+    assert [entry.name for entry in clusters.available()] == ["demo", "mine", "ulysses"]
+    with pytest.raises(ProfileError, match="There is no cluster profile called 'link'"):
+        clusters.load("link")
