@@ -53,6 +53,9 @@ def connect(
     """
     from jupyter_hpc.cli import foreground
 
+    terminal = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
+    if terminal:
+        name = offer_profile(name)
     overrides = {
         "time": time_,
         "memory": mem,
@@ -74,23 +77,24 @@ def connect(
         idle_release=given["idle_release"],
         new=given["new"],
     )
-    terminal = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
-    if terminal:
-        offer_profile(name)
     shown = foreground.Shown(as_json=as_json, browser=not no_browser and terminal)
     if detach or terminal:
         return foreground.watch_manager(options, shown, detach=detach, terminal=terminal)
     return foreground.run_here(options, shown)
 
 
-def offer_profile(name: str) -> None:
-    """A host of the SSH configuration that has no profile yet may get one, if wanted."""
+def offer_profile(name: str) -> str:
+    """A host of the SSH configuration that has no profile yet may get one, if wanted.
+
+    Returns the name to connect to: profiles have small letters, hosts may have others.
+    """
     from jupyter_hpc.clusters import create_from_ssh_host, suggest
     from jupyter_hpc.connect.manager import find_profile
     from jupyter_hpc.errors import ProfileError
 
     try:
         find_profile(name)
+        return name
     except ProfileError:
         host = suggest(name).ssh_host
         question = f"{name} is a host of your SSH configuration. Make a cluster profile for it?"
@@ -98,3 +102,4 @@ def offer_profile(name: str) -> None:
             raise
         path = create_from_ssh_host(host)
         click.echo(f"Wrote {path}; add partition, time and environment there.", err=True)
+        return path.stem

@@ -47,7 +47,7 @@ class Suggestion:
     """What an unknown name may have meant.
 
     `names` are existing profiles that look like it; `ssh_host` is set when the name
-    is a Host of the SSH configuration, from which a profile can be made.
+    is a Host of the SSH configuration, from which a profile can be made: it has none yet.
     """
 
     names: tuple[str, ...] = ()
@@ -89,9 +89,9 @@ def load(name: str) -> Profile:
 
 def suggest(name: str) -> Suggestion:
     """What an unknown name may have meant."""
-    hosts = config_hosts()
     near = nearest(name.lower(), [entry.name for entry in available()])
-    return Suggestion(tuple(near), name if name in hosts else None)
+    offered = name in config_hosts() and _find(name.lower()) is None
+    return Suggestion(tuple(near), name if offered else None)
 
 
 def create_from_ssh_host(host: str) -> Path:
@@ -114,9 +114,13 @@ def create_from_ssh_host(host: str) -> Path:
 
 def _check_name(name: str) -> str:
     if not PROFILE_NAME.fullmatch(name):
+        small = name.lower()
+        meant = PROFILE_NAME.fullmatch(small) and _find(small)
         raise ProfileError(
             f"{printable(name, 60)!r} cannot be the name of a profile.",
-            "Names begin with a letter or digit and go on with a-z, 0-9, '.', '_' and '-'.",
+            f"Did you mean {small}?"
+            if meant
+            else "Names begin with a letter or digit and go on with a-z, 0-9, '.', '_' and '-'.",
         )
     return name
 

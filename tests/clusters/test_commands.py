@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from jupyter_hpc import clusters
 from jupyter_hpc.cli.clusters import clusters as command
+from jupyter_hpc.cli.connect import offer_profile
 from jupyter_hpc.errors import ProfileError
 
 Write = Callable[..., Path]
@@ -34,3 +36,30 @@ def test_a_folder_or_a_dead_link_is_no_profile(write: Write) -> None:
     assert [entry.name for entry in clusters.available()] == ["demo", "mine", "ulysses"]
     with pytest.raises(ProfileError, match="There is no cluster profile called 'link'"):
         clusters.load("link")
+
+
+def _ssh_host(home: Path, name: str) -> None:
+    (home / ".ssh").mkdir()
+    (home / ".ssh/config").write_text(f"Host {name}\n", encoding="utf-8")
+
+
+def test_a_host_with_capitals_is_connected_by_the_name_of_its_profile(
+    jupyter_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ssh_host(jupyter_home, "BigIron")
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: True)
+    name = offer_profile("BigIron")
+    assert clusters.load(name).login.host == ("BigIron",)
+    with pytest.raises(ProfileError) as caught:
+        offer_profile("BigIron")
+    assert caught.value.hint == "Did you mean bigiron?"
+
+
+def test_a_mistake_in_a_profile_is_told_before_a_new_one_is_offered(
+    jupyter_home: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _ssh_host(jupyter_home, "iron")
+    write("iron", '[login]\nhots = "iron"\n')
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: pytest.fail("it has a profile"))
+    with pytest.raises(ProfileError, match=r"no key login\.hots"):
+        offer_profile("iron")
