@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from jupyter_hpc.connect.options import LAUNCHES, TRANSPORTS, ConnectOptions
+from jupyter_hpc.errors import HpcError, UsageError
 
 
 @click.command()
@@ -78,9 +79,15 @@ def connect(
         new=given["new"],
     )
     shown = foreground.Shown(as_json=as_json, browser=not no_browser and terminal)
-    if detach or terminal:
-        return foreground.watch_manager(options, shown, detach=detach, terminal=terminal)
-    return foreground.run_here(options, shown)
+    try:
+        if detach or terminal:
+            return foreground.watch_manager(options, shown, detach=detach, terminal=terminal)
+        return foreground.run_here(options, shown)
+    except HpcError as error:
+        # Only `submit` has a code of its own for what Slurm refuses.
+        if error.exit_code != UsageError.exit_code:
+            error.exit_code = HpcError.exit_code
+        raise
 
 
 def offer_profile(name: str) -> str:

@@ -56,7 +56,7 @@ def test_a_site_that_takes_batch_scripts_only(cluster_with: ClusterFactory) -> N
 def test_asking_for_salloc_there_is_refused_in_words(cluster_with: ClusterFactory) -> None:
     cluster = cluster_with(accounting=False, batch_only=True)
     failed = run(_laptop(cluster), "connect", "mini", "--launch", "salloc")
-    assert failed.returncode == 4
+    assert failed.returncode == 1
     assert "Error: Slurm refused the job: Interactive jobs are not allowed" in failed.stderr
     assert cluster.jobs() == []
 
