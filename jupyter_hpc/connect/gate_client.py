@@ -14,7 +14,7 @@ from typing import Any
 
 from jupyter_hpc.connect.gate_control import SECRET_HEADER
 from jupyter_hpc.connect.gate_http import OWN_PREFIX
-from jupyter_hpc.errors import ConnectError, Unreachable
+from jupyter_hpc.errors import ConnectError, Unreachable, UsageError
 
 
 def read_status(port: int, timeout: float = 5.0) -> dict[str, Any]:
@@ -52,8 +52,12 @@ def _ask(
     if not isinstance(value, dict):
         value = {}
     if response.status != 200:
-        raise ConnectError(
+        refused = ConnectError(
             str(value.get("message") or f"The manager answered {response.status}."),
             str(value.get("hint") or ""),
         )
+        # Wrong use stays wrong use, whoever noticed it.
+        if value.get("exit_code") == UsageError.exit_code:
+            refused.exit_code = UsageError.exit_code
+        raise refused
     return value

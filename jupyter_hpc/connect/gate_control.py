@@ -135,7 +135,8 @@ class Control:
         try:
             return json_answer(200, dict(await asyncio.shield(running)))
         except HpcError as error:
-            return json_answer(409, {"message": error.message, "hint": error.hint})
+            told = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+            return json_answer(409, told)
         except Exception:
             _log.exception("the action %s failed", name)
             return refusal(500, "It failed for a reason that is in the log.")

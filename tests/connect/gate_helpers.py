@@ -16,7 +16,7 @@ import tornado.websocket
 
 from jupyter_hpc.connect.gate import Gate
 from jupyter_hpc.connect.link import Link
-from jupyter_hpc.errors import ConnectError
+from jupyter_hpc.errors import ConnectError, UsageError
 from tests.connect.link_helpers import MutePipe, mute_pipe
 from tests.relay.harness import PATIENCE, SECRET, RelayProcess, running_relay
 
@@ -119,7 +119,17 @@ class World:
         async def enter(parameters: dict[str, Any]) -> dict[str, Any]:
             return {"token": "t0ken"}
 
-        table = {"stop": stop, "refuse": refuse, "fail": fail, "slow": slow, "start": stop}
+        async def misuse(parameters: dict[str, Any]) -> dict[str, Any]:
+            raise UsageError("That is no port.", "Give a number.")
+
+        table = {
+            "stop": stop,
+            "refuse": refuse,
+            "misuse": misuse,
+            "fail": fail,
+            "slow": slow,
+            "start": stop,
+        }
         return {**table, "enter": enter}
 
     @property

@@ -55,7 +55,7 @@ def test_a_port_of_the_node_is_forwarded(cluster: Cluster, laptop: Laptop) -> No
             server.kill()
             server.communicate()
         wrong = run(laptop, "forward", "mini", "login1:22")
-        assert wrong.returncode == 1
+        assert wrong.returncode == 2
         assert "neither a port" in wrong.stderr
 
 

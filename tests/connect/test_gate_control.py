@@ -141,7 +141,10 @@ async def test_commands_use_the_same_actions(world: World) -> None:
     assert answer == {"stopped": True}
     with pytest.raises(ConnectError, match="cannot be done <now>") as refused:
         await asyncio.to_thread(call_action, port, GATE_SECRET, "refuse")
-    assert refused.value.hint == "Wait."
+    assert refused.value.hint == "Wait." and refused.value.exit_code == 1
+    with pytest.raises(ConnectError, match="no port") as misused:
+        await asyncio.to_thread(call_action, port, GATE_SECRET, "misuse")
+    assert misused.value.exit_code == 2
     with pytest.raises(ConnectError, match="missing or wrong"):
         await asyncio.to_thread(call_action, port, "wrong", "stop")
     with pytest.raises(ConnectError, match="no such action; known are stop"):
