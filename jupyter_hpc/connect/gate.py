@@ -56,6 +56,7 @@ class Gate:
         self._link: Link | None = None
         self._connections: set[asyncio.BaseProtocol] = set()
         self._servers: dict[int, list[asyncio.Server]] = {}
+        self._targets: dict[int, str] = {}
 
     # -- state --------------------------------------------------------------------------
 
@@ -90,16 +91,30 @@ class Gate:
         self.port = await self._listen(self.port, lambda port: GateConnection(self, port))
 
     async def add_forward(self, local_port: int, target: str) -> int:
-        """Lead a local port (0: any) to a service of the user on the node."""
+        """Lead a local port (0: any) to a service of the user on the node.
+
+        Asked for again, it is there already. Raises PortTaken and UsageError.
+        """
         if not target.startswith(("tcp:", "unix:/")):
             raise UsageError(
                 f"{target!r} is not a target.", "Use tcp:127.0.0.1:PORT or unix:/PATH."
             )
-        return await self._listen(local_port, lambda port: ForwardConnection(self, port, target))
+        if local_port in self._servers:
+            if self._targets.get(local_port) == target:
+                return local_port
+            # Not by its process: the advice would be to end this very session.
+            raise PortTaken(
+                f"This session uses port {local_port} of this computer already.",
+                "Choose another port with --port.",
+            )
+        port = await self._listen(local_port, lambda port: ForwardConnection(self, port, target))
+        self._targets[port] = target
+        return port
 
     async def remove_forward(self, local_port: int) -> None:
         """Stop listening on a forwarded port; its open connections go on."""
         if local_port != self.port:
+            self._targets.pop(local_port, None)
             for server in self._servers.pop(local_port, []):
                 server.close()
 

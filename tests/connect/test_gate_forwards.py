@@ -127,8 +127,18 @@ async def test_a_forward_to_a_forbidden_target_closes(world: World) -> None:
         assert await client.rest() == b""
     with pytest.raises(UsageError):
         await world.gate.add_forward(0, "192.0.2.1:80")
-    with pytest.raises(PortTaken):
+    with pytest.raises(PortTaken, match="This session uses port"):
         await world.gate.add_forward(world.port, "tcp:127.0.0.1:1")
+
+
+async def test_a_forward_that_is_there_is_given_again(world: World) -> None:
+    port = await world.gate.add_forward(0, "tcp:127.0.0.1:6006")
+    assert await world.gate.add_forward(port, "tcp:127.0.0.1:6006") == port
+    with pytest.raises(PortTaken) as taken:
+        await world.gate.add_forward(port, "tcp:127.0.0.1:6007")
+    assert "End that program" not in taken.value.hint
+    await world.gate.remove_forward(port)
+    assert await world.gate.add_forward(port, "tcp:127.0.0.1:6007") == port
 
 
 async def test_a_forward_closes_while_nothing_is_there() -> None:
