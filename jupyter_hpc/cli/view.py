@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jupyter_hpc.cli.render import clock, span
+from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.text import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.live import Live
     from rich.spinner import Spinner
 
@@ -25,6 +27,9 @@ def sentence(event: Event) -> str:
         return f"Logging in to {event['host']}"
     if kind == "pending":
         text = f"Job {event['job_id']} waits: {event['reason_text']}"
+        known = explain_reason(event["reason"])
+        if known.stuck:
+            text += f" {known.advice}"
         if event.get("estimated_start"):
             text += f" Slurm estimates a start at {clock(_epoch(event['estimated_start']))}."
         return text
@@ -59,6 +64,9 @@ class LineView:
     def pause(self) -> None:
         """Nothing moves here."""
 
+    def resume(self) -> None:
+        """Nothing was taken away."""
+
     def close(self) -> None:
         """Nothing to take down."""
 
@@ -69,12 +77,12 @@ class LiveView:
     #: Events after which the line above should stay.
     _LASTING = ("running", "ready", "warning", "reconnected", "ended")
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         # Here, because programs that read JSON should not wait for it.
         from rich.console import Console
         from rich.spinner import Spinner
 
-        self._console = Console(file=sys.stderr, highlight=False)
+        self._console = console or Console(file=sys.stderr, highlight=False)
         self._spinner = Spinner("dots")
         self._live: Live | None = None
         self._text = ""
@@ -88,18 +96,19 @@ class LiveView:
             style = {"ready": "bold green", "warning": "yellow", "ended": "bold"}.get(kind, "")
             self.pause()
             self._console.print(Text(text, style=style))
-        if kind in ("ready", "ended", "reconnected"):
+        if kind in ("running", "ready", "ended", "reconnected"):
             self._text = ""
-        elif kind not in ("warning", "running"):
+        elif kind != "warning":
             if not self._text:
                 self._since = time.monotonic()
             self._text = text
-            self._start()
+        self.resume()
 
-    def _start(self) -> None:
+    def resume(self) -> None:
+        """Bring the moving line back, if what it tells still goes on."""
         from rich.live import Live
 
-        if self._live is None:
+        if self._live is None and self._text:
             self._live = Live(
                 get_renderable=self._line,
                 console=self._console,
@@ -113,7 +122,8 @@ class LiveView:
 
         waited = time.monotonic() - self._since
         tail = f"  ({span(waited)})" if waited >= 3 else ""
-        self._spinner.update(text=Text(self._text + tail, overflow="ellipsis", no_wrap=True))
+        # In a narrow window it takes two lines: the end of it is worth reading, too.
+        self._spinner.update(text=Text(self._text + tail))
         return self._spinner
 
     def pause(self) -> None:
