@@ -20,7 +20,7 @@ from jupyter_hpc.connect.hostkeys import HostKeyQuestion
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.prompts import Prompter, terminal_prompter
 from jupyter_hpc.connect.records import Records
-from jupyter_hpc.errors import PromptNeeded
+from jupyter_hpc.errors import ConnectError, PromptNeeded
 from jupyter_hpc.runner import Background
 from jupyter_hpc.text import printable_lines
 
@@ -53,16 +53,16 @@ class Watcher:
         self._detach = detach
         self._terminal = terminal
         self._opened = False
+        self._log = records.log_file(options.name)
         self._job_id = ""
-        self._code = 1
+        self._code: int | None = None
 
     def run(self) -> int:
         """Until the session is over or goes on without us; returns the exit code."""
         # Python ends a program by the signal, whatever it says itself, once Ctrl-C came while
         # a namedtuple was made; psutil makes dozens. So it is imported before anything is shown.
         importlib.import_module("psutil")
-        log = self._records.log_file(self._options.name)
-        manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], log)
+        manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], self._log)
         try:
             self._send(manager, {"options": self._options.to_json()})
             while True:
@@ -88,12 +88,19 @@ class Watcher:
             elif "tell" in message:
                 self._view.pause()
                 click.echo(printable_lines(message["tell"]), err=True)
+                self._view.resume()
             elif "error" in message:
                 self._view.close()
                 raise_reported(message["error"])
             elif "code" in message:
                 self._code = int(message["code"])
         manager.wait(30)
+        if self._code is None:
+            stays = f"Job {self._job_id} stays. " if self._job_id else ""
+            raise ConnectError(
+                "The program that keeps the session has ended without a word.",
+                f"{stays}Connect again; what it wrote last is in {self._log}.",
+            )
         return self._code
 
     def _on_event(self, manager: Background, event: dict[str, Any]) -> bool:
@@ -167,6 +174,7 @@ class Watcher:
                 err=True,
             )
         except (click.Abort, KeyboardInterrupt):
+            click.echo(err=True)
             choice = "l"
         if choice == "b":
             self._send(manager, {"do": "background"})
@@ -174,6 +182,8 @@ class Watcher:
             return True
         if choice in ("l", "c"):
             self._send(manager, {"do": "leave" if choice == "l" else "stop"})
+        else:
+            self._view.resume()
         return False
 
 

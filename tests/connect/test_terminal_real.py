@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -87,6 +89,16 @@ def test_a_closed_terminal_leaves_no_manager(cluster: Cluster, laptop: Laptop) -
         (entry,) = json.loads(run(laptop, "status", "--json").stdout)
     until(lambda: _no_manager(laptop))
     assert cluster.jobs() == [entry["job_id"]]
+
+
+def test_a_manager_that_is_killed_is_missed(cluster: Cluster, laptop: Laptop) -> None:
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect(r"over ssh\): http")
+        (entry,) = json.loads(run(laptop, "status", "--json").stdout)
+        os.kill(entry["pid"], signal.SIGKILL)
+        terminal.expect("has ended without a word")
+        terminal.expect(f"Job {entry['job_id']} stays")
+        assert terminal.wait() == 1
 
 
 def test_an_unknown_host_key_is_asked_about_once(cluster: Cluster) -> None:
