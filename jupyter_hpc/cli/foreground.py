@@ -14,12 +14,14 @@ import click
 
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.notify import notify
-from jupyter_hpc.cli.view import LineView, LiveView
+from jupyter_hpc.cli.view import LineView, LiveView, sentence
+from jupyter_hpc.connect.board import event_of
 from jupyter_hpc.connect.control import ask_manager
 from jupyter_hpc.connect.events import Ended, Event, Ready, as_json
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.records import Records, SessionRecord
+from jupyter_hpc.connect.records import Records
 from jupyter_hpc.errors import HpcError
+from jupyter_hpc.text import printable
 
 
 @dataclass(frozen=True)
@@ -36,49 +38,53 @@ def print_json(fields: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def already_running(options: ConnectOptions, shown: Shown, records: Records) -> bool:
-    """If this laptop has the session open already, show that one and be done."""
+def already_running(
+    options: ConnectOptions, shown: Shown, records: Records, *, terminal: bool
+) -> bool:
+    """If this laptop has the session open already, show that one and be done.
+
+    One that is over, or that needs an answer which can be given here, makes room.
+    """
     record = None if options.new else records.session(options.name)
     if record is None:
         return False
+    status = ask_manager(record, "status", timeout=10.0)
+    if status.get("state") == "ended" or (terminal and status.get("needs_person")):
+        ask_manager(record, "disconnect")
+        record.wait_gone()
+        return False
+    fields = as_json(event_of(status), record.cluster, time.time())
     if shown.as_json:
-        print_json(_ready_fields(record))
-    else:
+        print_json(fields)
+    elif fields["event"] == "ready":
         click.echo(
             f"{record.cluster} is connected already (process {record.pid}): {record.url}", err=True
+        )
+    else:
+        click.echo(
+            printable(f"Process {record.pid} is at it already. {sentence(fields)}")
+            + f"\n  {record.url}",
+            err=True,
         )
     if shown.browser and browser_available():
         open_private(ask_manager(record, "entrance")["address"], records.folder, record.cluster)
     return True
 
 
-def _ready_fields(record: SessionRecord) -> dict[str, Any]:
-    answer = ask_manager(record, "status", timeout=10.0)
-    ready = Ready(
-        record.url,
-        record.port,
-        str(answer.get("job_id") or record.job_id),
-        str(answer.get("node") or record.node),
-        str(answer.get("transport") or record.transport),
-    )
-    fields = as_json(ready, record.cluster, time.time())
-    return fields if answer.get("state") == "ready" else {**fields, "event": str(answer["state"])}
-
-
 def run_here(options: ConnectOptions, shown: Shown) -> int:
     """The session in this process, for scripts and pipes; signals leave the job."""
     records = Records()
-    if already_running(options, shown, records):
+    asks = sys.stdin.isatty() or sys.stderr.isatty()
+    if already_running(options, shown, records, terminal=asks):
         return 0
-    return asyncio.run(_run_here(options, shown, records))
+    return asyncio.run(_run_here(options, shown, records, asks=asks))
 
 
-async def _run_here(options: ConnectOptions, shown: Shown, records: Records) -> int:
+async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, asks: bool) -> int:
     from jupyter_hpc.connect.manager import Manager
     from jupyter_hpc.connect.prompts import NoPrompter, terminal_prompter
 
     view = LineView()
-    asks = sys.stdin.isatty() or sys.stderr.isatty()
 
     def sink(event: Event) -> None:
         fields = as_json(event, manager.name, time.time())
@@ -116,7 +122,7 @@ def watch_manager(options: ConnectOptions, shown: Shown, *, detach: bool, termin
     from jupyter_hpc.cli.watching import Watcher
 
     records = Records()
-    if already_running(options, shown, records):
+    if already_running(options, shown, records, terminal=terminal):
         return 0
     view = LiveView() if terminal else LineView()
     return Watcher(options, shown, view, records, detach=detach, terminal=terminal).run()

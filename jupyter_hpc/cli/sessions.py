@@ -123,6 +123,9 @@ def logs(name: str | None, follow: bool) -> None:
     record = find_session(Records(), name)
     offset = -1
     while True:
+        if follow and not record.alive():
+            click.echo(f"The session {record.cluster} has ended.", err=True)
+            return
         answer = ask_manager(record, "logs", {"offset": offset})
         text = "".join(char for char in answer["text"] if char in "\n\t" or char.isprintable())
         click.echo(text, nl=False)
@@ -138,7 +141,7 @@ def disconnect(name: str | None) -> None:
     """Leave a session. Its job and its kernels go on; connect again at any time."""
     record = find_session(Records(), name)
     answer = ask_manager(record, "disconnect")
-    _wait_gone(record)
+    record.wait_gone()
     click.echo(printable(f"{record.cluster}: disconnected. {answer.get('text', '')}".strip()))
 
 
@@ -148,15 +151,8 @@ def stop(name: str | None) -> None:
     """End a session and cancel its job; returns when Slurm has confirmed it."""
     record = find_session(Records(), name)
     answer = ask_manager(record, "stop", timeout=120.0)
-    _wait_gone(record)
+    record.wait_gone()
     click.echo(printable(f"{record.cluster}: {answer.get('text', 'stopped.')}"))
-
-
-def _wait_gone(record: SessionRecord) -> None:
-    """Until the manager has ended, so that the next command finds a clean table."""
-    deadline = time.monotonic() + 10
-    while record.alive() and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 @click.command()

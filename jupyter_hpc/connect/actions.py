@@ -46,7 +46,8 @@ class SessionActions:
 
     async def _finish(self, word: str) -> dict[str, Any]:
         ended = await self._manager.finish(word)
-        if ended is not None and ended.cause == "failed":
+        # Whoever leaves need not hear how a job that is over went.
+        if ended is not None and ended.cause == "failed" and word == "stop":
             raise ConnectError(ended.text)
         return {"text": ended.text if ended is not None else ""}
 

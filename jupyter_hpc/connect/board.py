@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from jupyter_hpc.connect.events import (
@@ -35,6 +36,7 @@ class Board:
         self._cluster = cluster
         self._title = title
         self._port = port
+        self._host = ""
         self._text = "Starting."
         self._reason = ""
         self._advice = ""
@@ -56,7 +58,8 @@ class Board:
         before = self.state
         self._advice = printable(advice)
         if isinstance(event, Authenticating):
-            self.state, self._text = "authenticating", f"Logging in to {event.host}."
+            self.state, self._host = "authenticating", event.host
+            self._text = f"Logging in to {event.host}."
         elif isinstance(event, Pending):
             self.state, self.job_id = "pending", event.job_id
             self._text, self._reason = event.reason_text, event.reason
@@ -73,6 +76,7 @@ class Board:
             self.state, self._text = "ready", f"JupyterLab runs on {self.node}."
         elif isinstance(event, Ended):
             self.state, self._text, self._ended = "ended", event.text, event
+            self.ends_at = None
         if self.state != before:
             self._since = time.time()
         self._text = printable(self._text)
@@ -89,6 +93,7 @@ class Board:
             "cluster": self._cluster,
             "title": self._title,
             "state": self.state,
+            "host": printable(self._host),
             "text": self._text,
             "reason": printable(self._reason),
             "advice": self._advice,
@@ -104,3 +109,23 @@ class Board:
             "needs_person": printable(self.needs_person),
             "ended": {"state": ended.state, "cause": ended.cause} if ended else None,
         }
+
+
+def event_of(status: Mapping[str, Any]) -> Event:
+    """The event that brought a board to this snapshot; for those who come late."""
+    state, text = status.get("state"), str(status.get("text", ""))
+    job_id, node = str(status.get("job_id", "")), str(status.get("node", ""))
+    if state == "authenticating":
+        return Authenticating(str(status.get("host", "")))
+    if state == "pending":
+        estimate = status.get("estimated_start")
+        return Pending(job_id, str(status.get("reason", "")), text, estimate)
+    if state == "ready":
+        url, port, transport = (status[key] for key in ("url", "port", "transport"))
+        return Ready(url, port, job_id, node, transport)
+    if state == "reconnecting":
+        return Reconnecting(text)
+    if state == "ended":
+        ended = status.get("ended") or {}
+        return Ended(ended.get("state", "UNKNOWN"), ended.get("cause", "failed"), text)
+    return Starting(job_id, node)

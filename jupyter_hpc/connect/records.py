@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,12 @@ class SessionRecord:
     def alive(self) -> bool:
         """Whether the very process that wrote this record still runs."""
         return process_started(self.pid) == self.pid_started
+
+    def wait_gone(self) -> None:
+        """Until that process has ended, so that the next look finds a clean table."""
+        deadline = time.monotonic() + 10
+        while self.alive() and time.monotonic() < deadline:
+            time.sleep(0.05)
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,37 @@ def test_the_background_and_coming_back(cluster: Cluster, laptop: Laptop) -> Non
     assert "RUNNING" not in cluster.run("login1", ["squeue", "-h", "-o", "%T"]).stdout
 
 
+def test_a_second_connect_tells_how_far_the_first_is(cluster: Cluster, laptop: Laptop) -> None:
+    cluster.run(
+        "login1", ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"], user="mallory"
+    )
+    try:
+        with connected(laptop, "mini") as session:
+            waits = session.wait_for("pending")
+            (event,) = map(json.loads, run(laptop, "connect", "mini", "--json").stdout.splitlines())
+            assert event.keys() == waits.keys() and event["job_id"] == waits["job_id"]
+            assert event["event"] == "pending" and event["reason_text"]
+            assert f"Job {event['job_id']} waits" in run(laptop, "connect", "mini").stderr
+            assert "connected" not in run(laptop, "connect", "mini").stderr
+    finally:
+        cluster.run("login1", ["scancel", "--user=mallory"])
+
+
+def test_connect_opens_a_session_in_the_background_anew_when_its_job_is_over(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    def state() -> str:
+        (entry,) = json.loads(run(laptop, "status", "--json").stdout)
+        return str(entry["state"])
+
+    assert run(laptop, "connect", "mini", "--detach").returncode == 0
+    (first,) = cluster.jobs()
+    cluster.run("login1", ["scancel", first])
+    until(lambda: state() == "ended")
+    assert run(laptop, "connect", "mini", "--detach").returncode == 0
+    assert state() == "ready" and first not in cluster.jobs()
+
+
 def test_cancelling_while_the_job_waits(cluster: Cluster, laptop: Laptop) -> None:
     cluster.run(
         "login1", ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"], user="mallory"
