@@ -24,6 +24,7 @@ class Interruptions:
         self._sink = sink
         self._on_person = on_person
         self._since: float | None = None
+        self._lost = False
 
     def on_link(self, event: LinkEvent) -> None:
         if isinstance(event, (LinkSuspect, LinkDown)):
@@ -37,6 +38,10 @@ class Interruptions:
             self._on_person("")
             self._sink(Reconnected(round(away, 2)))
         elif isinstance(event, LinkLost):
+            # Told when it is back: a relay that goes with its job is not restarted.
+            self._lost = True
+        if isinstance(event, LinkUp) and self._lost:
+            self._lost = False
             self._sink(Warned("The relay on the node was restarted; the page reconnects."))
 
     def on_redial(self, event: RedialEvent) -> None:
