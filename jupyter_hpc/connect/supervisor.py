@@ -46,8 +46,11 @@ from jupyter_hpc.connect.redial import Redial
 from jupyter_hpc.connect.watch import IdleRelease, JobWatch, TimeLimitWarnings
 from jupyter_hpc.connect.way import CurrentRunner, Way
 from jupyter_hpc.errors import (
+    CommandError,
+    ConnectError,
     HpcError,
     SessionEnded,
+    SlurmUnavailable,
 )
 from jupyter_hpc.runner import Completed
 from jupyter_hpc.slurm.client import SlurmClient
@@ -141,13 +144,22 @@ class Supervisor:
 
     async def _obey(self, word: str) -> Ended:
         if word == "stop" and self.job_id:
-            if not self._way.alive:
-                await self._way.log_in(ask=True)
-            await cancel_for_sure(SlurmClient(self._way.login.runner), self.job_id)
+            await self._cancel()
             text = f"Job {self.job_id} was cancelled, as asked."
             return self._end(Ended("CANCELLED", "requested", text))
         text = f"Job {self.job_id} stays." if self.job_id else "No job was asked for."
         return self._end(Ended("RUNNING" if self.job_id else "NONE", "requested", text))
+
+    async def _cancel(self) -> None:
+        try:
+            if not self._way.alive:
+                await self._way.log_in(ask=True)
+            await cancel_for_sure(SlurmClient(self._way.login.runner), self.job_id)
+        except (ConnectError, CommandError, SlurmUnavailable) as error:
+            raise ConnectError(
+                f"Job {self.job_id} could not be cancelled and may go on. {error.message}",
+                f"{error.hint} Then connect again, and stop it.".lstrip(),
+            ) from error
 
     def _end(self, ended: Ended) -> Ended:
         self._sink(ended)

@@ -111,3 +111,17 @@ def test_the_direct_way_is_there_for_those_who_ask(cluster: Cluster, laptop: Lap
         cluster.kill_sessions("login1")
         session.wait_for("reconnected")
         assert session.get("/api")[0] == 200
+
+
+def test_a_job_that_could_not_be_cancelled_is_named(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini") as session:
+        job_id = session.wait_for("ready")["job_id"]
+        cluster.black_hole()
+        try:
+            session.wait_for("reconnecting")
+            failed = run(laptop, "stop", "mini")
+        finally:
+            cluster.fill_hole()
+        assert failed.returncode == 1
+        assert f"Job {job_id} could not be cancelled" in failed.stderr
+    assert cluster.jobs() == [job_id]
