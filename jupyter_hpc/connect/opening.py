@@ -61,6 +61,7 @@ class JobOpener:
     async def open(self) -> OpenJob:
         """The session's job, adopted or asked for, once it runs."""
         slurm = SlurmClient(self._runner)
+        first = not self._name
         name = self._name or session_name(self._profile.name, self._options.number)
         numbered = self._options.new and not self._name
         # Side by side: over a long line every question costs two round trips.
@@ -91,6 +92,13 @@ class JobOpener:
             asked = await allocator.ask(request)
         else:
             asked = allocator.adopted(job)
+            if first and (self._options.preset or self._options.overrides):
+                self._sink(
+                    Warned(
+                        f"Job {job.job_id} of this session exists already and is used as it is, "
+                        "whatever is asked for now. Stop it first, or add --new for another."
+                    )
+                )
         self.job_id = asked.job_id
         return OpenJob(asked.running or await allocator.wait(asked), account)
 
