@@ -151,13 +151,13 @@ class Allocator:
         """The session's job, if there is one."""
         return await find_job(self._slurm, name)
 
-    async def free_name(self, number: int) -> str:
-        """The first session name of this profile, from `number` on, that no living job has."""
+    async def free_number(self, number: int) -> int:
+        """The first session of this profile, from `number` on, that no living job has."""
         jobs = await self._slurm.my_jobs()
         taken = {job.name for job in jobs if job.phase in _ALIVE}
         while session_name(self._profile.name, number) in taken:
             number += 1
-        return session_name(self._profile.name, number)
+        return number
 
     async def ask(self, request: Request) -> Asked:
         """Ask for a job and return as soon as it has an id, granted or not.

@@ -108,6 +108,9 @@ class Manager:
             while records.session(f"{self.profile.name}-{number}") is not None:
                 number += 1
             self.options = dataclasses.replace(self.options, number=number)
+        return self._numbered()
+
+    def _numbered(self) -> str:
         number = self.options.number
         return self.profile.name + (f"-{number}" if number > 1 else "")
 
@@ -126,7 +129,7 @@ class Manager:
 
     async def run(self) -> Ended:
         """Open the port and keep the session; HpcError if it cannot be opened."""
-        gate = await self._open_gate()
+        await self._open_gate()
         try:
             while True:
                 ended = await self._one_job()
@@ -136,9 +139,7 @@ class Manager:
                 if self._board is not None:
                     self._board.restart()
         finally:
-            if self._record is not None:
-                self._records.remove_session(self._record)
-            await gate.close()
+            await self._close_gate()
 
     async def _one_job(self) -> Ended:
         memory = self._records.memory(self.profile.name)
@@ -152,8 +153,9 @@ class Manager:
             way,
             self._take,
             launch=launch,
-            port=self.port,
-            owner=self._owner(),
+            port=lambda: self.port,
+            owner=self._owner,
+            on_number=self._renumber,
             on_link=self._on_link,
             on_person=self._on_person,
             on_job=self._on_job,
@@ -194,7 +196,7 @@ class Manager:
 
     # -- the local port -----------------------------------------------------------------
 
-    async def _open_gate(self) -> Gate:
+    async def _open_gate(self) -> None:
         port, chosen = self._port()
         for attempt in range(20):
             gate = Gate(
@@ -223,7 +225,23 @@ class Manager:
             secret=self._secret,
         )
         self._records.write_session(self._record)
-        return gate
+
+    async def _close_gate(self) -> None:
+        if self._record is not None:
+            self._records.remove_session(self._record)
+        if self._gate is not None:
+            await self._gate.close()
+
+    async def _renumber(self, number: int) -> None:
+        """The cluster has sessions that this laptop does not: move to the name of our own.
+
+        Else another connect with our name would find somebody else's job, and nobody ours.
+        """
+        if number != self.options.number:
+            await self._close_gate()
+            self.options = dataclasses.replace(self.options, number=number)
+            self.name = self._numbered()
+            await self._open_gate()
 
     def _port(self) -> tuple[int, bool]:
         """The local port, and whether it is somebody's choice that must not change."""

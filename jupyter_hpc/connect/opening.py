@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
@@ -45,10 +46,19 @@ class OpenJob:
 
 
 class JobOpener:
-    """Finds or asks for the job of a session; `job_id` is known as soon as there is one."""
+    """Finds or asks for the job of a session; `job_id` is known as soon as there is one.
+
+    `on_number` is told the number of a further session before its job is asked for.
+    """
 
     def __init__(
-        self, profile: Profile, options: ConnectOptions, launch: Launch, runner: Runner, sink: Sink
+        self,
+        profile: Profile,
+        options: ConnectOptions,
+        launch: Launch,
+        runner: Runner,
+        sink: Sink,
+        on_number: Callable[[int], Awaitable[None]],
     ) -> None:
         self.job_id = ""
         self._name = ""
@@ -57,6 +67,7 @@ class JobOpener:
         self._launch = launch
         self._runner = runner
         self._sink = sink
+        self._on_number = on_number
 
     async def open(self) -> OpenJob:
         """The session's job, adopted or asked for, once it runs."""
@@ -78,7 +89,9 @@ class JobOpener:
             )
         allocator = Allocator(self._profile, account, self._runner, slurm, self._launch, self._sink)
         if numbered:
-            name = await allocator.free_name(self._options.number)
+            number = await allocator.free_number(self._options.number)
+            await self._on_number(number)
+            name = session_name(self._profile.name, number)
         self._name = name  # kept: after a cut, what was asked for is found by it
         if job is None and self.job_id and self._launch.may_change:
             # It was waiting when the connection was lost, and is gone without a word.

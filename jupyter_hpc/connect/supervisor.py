@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
@@ -66,7 +66,8 @@ class Supervisor:
     """One session of one profile; see the module's text.
 
     `on_link` is called with every new link (a new one is made when Jupyter was started
-    again), `on_person` with the need for an answer, "" when there is none any more.
+    again), `on_person` with the need for an answer, "" when there is none any more, and
+    `on_number` with the number of a further session, which may change port and owner.
     """
 
     def __init__(
@@ -77,8 +78,9 @@ class Supervisor:
         sink: Sink,
         *,
         launch: Launch,
-        port: int,
-        owner: str,
+        port: Callable[[], int],
+        owner: Callable[[], str],
+        on_number: Callable[[int], Awaitable[None]],
         on_link: Callable[[Link | None], None],
         on_person: Callable[[str], None],
         on_job: Callable[[Job], None],
@@ -94,6 +96,7 @@ class Supervisor:
         self._launch = launch
         self._port = port
         self._owner = owner
+        self._on_number = on_number
         self._on_link = on_link
         self._on_person = on_person
         self._on_job = on_job
@@ -171,7 +174,12 @@ class Supervisor:
         self._sink(Authenticating(self._profile.login.host[0]))
         await self._way.log_in(ask=True)
         self._opener = opener = JobOpener(
-            self._profile, self._options, self._launch, CurrentRunner(self._way), self._sink
+            self._profile,
+            self._options,
+            self._launch,
+            CurrentRunner(self._way),
+            self._sink,
+            self._on_number,
         )
         self._opened = opened = await self._comeback.through(opener.open)
         self._sink(Running(opened.job.job_id, opened.node))
@@ -195,7 +203,7 @@ class Supervisor:
         server = await open_server(self._profile, self._way, opened)
         self.address, self.token = server.address, server.address.token
         heard = Interruptions(self._sink, self._on_person)
-        self.link = link = Link(server.address.secret, self._owner, heard.on_link)
+        self.link = link = Link(server.address.secret, self._owner(), heard.on_link)
         dialler = Dialler(self._profile, self._way, opened, server.address, link)
         self._redial = Redial(link, dialler.dial, knock=dialler.knock, on_event=heard.on_redial)
         keep: asyncio.Task[Any] | None = None
@@ -204,8 +212,9 @@ class Supervisor:
             keep = asyncio.create_task(self._redial.run())
             await self._wait_ready(link, keep, server)
             self._on_link(link)
-            url = f"http://localhost:{self._port}/lab"
-            ready = Ready(url, self._port, opened.job.job_id, opened.node, self._way.rung)
+            port = self._port()
+            url = f"http://localhost:{port}/lab"
+            ready = Ready(url, port, opened.job.job_id, opened.node, self._way.rung)
             self._sink(ready)
             if self._way.rung == "direct":
                 self._sink(

@@ -83,6 +83,23 @@ def test_new_makes_a_second_session_beside_the_first(cluster: Cluster, laptop: L
         until(lambda: cluster.jobs() == [first["job_id"]])
 
 
+def test_new_is_called_as_its_job_is(cluster: Cluster, laptop: Laptop) -> None:
+    """Sessions that only the cluster knows, left or of another laptop, keep their names."""
+    with connected(laptop, "mini", "--new") as session:
+        left = session.wait_for("ready")
+        assert session.end() == 143
+    with connected(laptop, "mini", "--new") as session:
+        ready = session.wait_for("ready")
+        assert ready["cluster"] == "mini-3" and ready["port"] != left["port"]
+        (entry,) = json.loads(run(laptop, "status", "--json").stdout)
+        assert (entry["cluster"], entry["port"]) == ("mini-3", ready["port"])
+        assert session.end() == 143
+    for name, known in (("mini-2", left), ("mini-3", ready)):
+        with connected(laptop, name) as session:
+            again = session.wait_for("ready")
+            assert (again["job_id"], again["port"]) == (known["job_id"], known["port"])
+
+
 def test_an_adopted_pending_job_starts_without_waiting_for_a_poll(
     cluster: Cluster, laptop: Laptop
 ) -> None:
