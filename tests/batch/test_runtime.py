@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,8 @@ from jupyter_hpc.batch.runtime.shell import expand
 from jupyter_hpc.batch.runtime.values import pretty
 from tests.batch.notebooks import converted, run_script
 
+_GENERIC = frozenset({"tuple", "list", "dict", "set", "type", "Callable", "Iterable", "Iterator"})
+
 
 def test_it_is_valid_for_python_3_8() -> None:
     ast.parse(runtime_source(), feature_version=(3, 8))
@@ -27,6 +30,10 @@ def test_it_is_valid_for_python_3_8() -> None:
         keywords = getattr(node, "keywords", ())
         assert not any(getattr(keyword, "arg", "") == "strict" for keyword in keywords)
         assert getattr(node, "attr", "") not in ("removeprefix", "removesuffix")
+    for node in ast.parse(runtime_source()).body:
+        if isinstance(node, ast.Assign):  # annotations are not evaluated, names for types are
+            parts = [part for part in ast.walk(node.value) if isinstance(part, ast.Subscript)]
+            assert not any(getattr(part.value, "id", "") in _GENERIC for part in parts)
 
 
 def test_it_needs_the_standard_library_only() -> None:
@@ -67,20 +74,52 @@ def test_modules_beside_the_notebook_are_found(tmp_path: Path) -> None:
     assert run_script(conversion, folder).outputs[1].text == "'frozen'"
 
 
+class Rows:
+    """A value whose text has several lines, as that of an array."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def __repr__(self) -> str:
+        return "Rows([" + ",\n      ".join("[1, 2, 3]" for _ in range(self.rows)) + "])"
+
+
+class Described:
+    """A value that describes itself to the printer of a notebook."""
+
+    def __init__(self, *items: object) -> None:
+        self.items = items
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        with printer.group(4, "Described(", ")"):
+            for number, item in enumerate(self.items):
+                if number:
+                    printer.text(",")
+                    printer.breakable()
+                printer.pretty(item)
+            with printer.indent(2):
+                printer.break_()
+                printer.text("end")
+
+
 _leaves = st.one_of(
     st.integers(),
     st.floats(allow_nan=False),
     st.text(max_size=30),
     st.none(),
     st.binary(max_size=9),
+    st.builds(Rows, st.integers(0, 3)),
 )
 _values = st.recursive(
     _leaves,
     lambda inner: st.one_of(
         st.lists(inner, max_size=8),
         st.tuples(inner),
+        st.tuples(inner, inner),
+        st.builds(Described, inner, inner),
+        st.dictionaries(st.tuples(st.integers(), st.text(max_size=12)), inner, max_size=4),
         st.dictionaries(st.text(max_size=12), inner, max_size=6),
-        st.sets(st.integers(), max_size=9),
+        st.sets(st.integers() | st.none() | st.text(max_size=3), max_size=9),
         st.builds(Counter, st.lists(st.integers(0, 3), max_size=5)),
     ),
     max_leaves=40,
@@ -91,6 +130,12 @@ _values = st.recursive(
 @given(_values)
 def test_values_are_laid_out_as_a_notebook_does(value: object) -> None:
     assert pretty(value) == ipython_pretty(value)  # type: ignore[no-untyped-call]
+
+
+def test_values_in_circles_are_shown_once() -> None:
+    circle: list[Any] = [1]
+    circle += [{"again": circle}, super(Rows, Rows(2))]
+    assert pretty(circle) == ipython_pretty(circle)  # type: ignore[no-untyped-call]
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,5 +1,5 @@
-"""The text form of a value, laid out as a notebook shows it: 79 columns, one item per
-line where a container does not fit, sets in order."""
+"""The text form of a value as a notebook shows it: 79 columns, one item per line where
+a container does not fit, sets in order."""
 
 from __future__ import annotations
 
@@ -9,223 +9,201 @@ import inspect
 import os
 import re
 import types
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-WIDTH = 79
-MOST_ITEMS = 1000
-
-_BREAK = object()  # a blank, or a new line where the group does not fit
-_NEWLINE = object()  # a new line in any case
-
-
-class _Group:
-    """Pieces that stand on one line together or are broken together."""
-
-    def __init__(self, indent: int, pieces: list[Any]) -> None:
-        self.indent = indent
-        self.pieces = pieces
+from jupyter_hpc.batch.runtime.layout import Layout
 
 
 def pretty(value: Any) -> str:
     """The text of `value` as the last line of a cell would show it."""
-    layout = _Layout()
-    layout.add(_describe(value, ()), 0, 0)
-    return "".join(layout.out)
+    printer = _Printer()
+    printer.pretty(value)
+    return printer.lines()
 
 
-def _head(pieces: Iterable[Any]) -> tuple[int, bool]:
-    """Columns up to the first new line, and whether there is one."""
-    width = 0
-    for piece in pieces:
-        if piece is _NEWLINE:
-            return width, True
-        if piece is _BREAK:
-            width += 1
-        elif isinstance(piece, _Group):
-            inner, ended = _head(piece.pieces)
-            width += inner
-            if ended:
-                return width, True
-        else:
-            width += len(piece)
-    return width, False
+class _Written:
+    """Text among the arguments of a call that stands there as it is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
-def _tail(pieces: list[Any], start: int) -> tuple[int, bool]:
-    """Columns that must stay on the line after a piece: all up to the next possible break."""
-    width = 0
-    for piece in pieces[start:]:
-        if piece is _BREAK or piece is _NEWLINE:
-            return width, True
-        if isinstance(piece, _Group):
-            inner, ended = _tail(piece.pieces, 0)
-            width += inner
-            if ended:
-                return width, True
-        else:
-            width += len(piece)
-    return width, False
+class _Printer(Layout):
+    """Describes values; `_repr_pretty_` methods are given it to describe their own."""
 
-
-class _Layout:
     def __init__(self) -> None:
-        self.out: list[str] = []
-        self.column = 0
+        super().__init__()
+        #: The containers around the value at hand, to notice a circle.
+        self.stack: list[int] = []
 
-    def add(self, group: _Group, indent: int, after: int) -> None:
-        """Write the group; `after` columns must still fit behind its end."""
-        indent += group.indent
-        width, ended = _head(group.pieces)
-        # A new line inside, of a value whose text has several, breaks the group as well.
-        broken = ended or self.column + width + after > WIDTH
-        for index, piece in enumerate(group.pieces):
-            if piece is _NEWLINE or (piece is _BREAK and broken):
-                self.out.append("\n" + " " * indent)
-                self.column = indent
-            elif isinstance(piece, _Group):
-                follows, ended = _tail(group.pieces, index + 1)
-                self.add(piece, indent, follows if ended else follows + after)
-            else:
-                text = " " if piece is _BREAK else piece
-                self.out.append(text)
-                self.column += len(text)
+    def pretty(self, value: Any) -> None:
+        cycle = id(value) in self.stack
+        self.stack.append(id(value))
+        self.begin_group()
+        try:
+            self._describe(value, cycle)
+        finally:
+            self.end_group()
+            self.stack.pop()
 
+    def _describe(self, value: Any, cycle: bool) -> None:
+        for kind in type(value).__mro__:
+            known = _KNOWN.get(kind)
+            if known is not None:
+                known(self, value, cycle)
+                return
+            own = vars(kind).get("_repr_pretty_") and getattr(kind, "_repr_pretty_", None)
+            if callable(own):
+                own(value, self, cycle)
+                return
+            if kind is not object and "__repr__" in vars(kind) and callable(kind.__repr__):
+                self.raw(repr(value))
+                return
+        more = " ..." if cycle else ""
+        self.text(f"<{_type_name(type(value))} at 0x{id(value):x}{more}>")
 
-def _plain(text: str) -> _Group:
-    pieces: list[Any] = []
-    for number, line in enumerate(text.splitlines()):
-        if number:
-            pieces.append(_NEWLINE)
-        pieces.append(line)
-    return _Group(0, pieces)
+    def raw(self, text: str) -> None:
+        """The text that a value has by itself, its new lines kept."""
+        with self.group():
+            for number, line in enumerate(text.splitlines()):
+                if number:
+                    self.break_()
+                self.text(line)
 
+    def sequence(self, start: str, values: Iterable[Any], end: str) -> None:
+        with self.group(len(start), start, end):
+            for value in self.items(values):
+                self.pretty(value)
 
-def _sequence(start: str, items: list[_Group], end: str, more: bool = False) -> _Group:
-    pieces: list[Any] = [start]
-    for number, item in enumerate(items):
-        if number:
-            pieces += [",", _BREAK]
-        pieces.append(item)
-    if more:
-        pieces += [",", _BREAK, "..."]
-    pieces.append(end)
-    return _Group(len(start), pieces)
+    def mapping(self, start: str, value: Any, end: str) -> None:
+        with self.group(len(start), start, end):
+            for key in self.items(value.keys()):
+                self.pretty(key)
+                self.text(": ")
+                self.pretty(value[key])
 
-
-def _call(name: str, items: list[_Group]) -> _Group:
-    return _sequence(name + "(", items, ")")
-
-
-def _named(name: str, value: _Group) -> _Group:
-    return _Group(len(name) + 1, [name + "=", value])
-
-
-_Seen = tuple[int, ...]
-
-
-def _describe(value: Any, seen: _Seen) -> _Group:
-    if id(value) in seen:
-        return _cycle(value)
-    inside = (*seen, id(value))
-    for kind in type(value).__mro__:
-        described = _known(kind, value, inside)
-        if described is not None:
-            return described
-        if "_repr_pretty_" in vars(kind) and callable(getattr(kind, "_repr_pretty_", None)):
-            text = _own_printer(kind, value)
-            if text is not None:
-                return _plain(text)
-        if kind is not object and callable(vars(kind).get("__repr__")):
-            return _plain(repr(value))
-    return _plain(f"<{_type_name(type(value))} at 0x{id(value):x}>")
+    def call(self, name: str, *values: Any, **named: Any) -> None:
+        """A call that would make the value: Counter({'a': 1})."""
+        start = name + "("
+        with self.group(), self.group(len(start), start, ")"):
+            for number, (key, value) in enumerate([*(("", v) for v in values), *named.items()]):
+                if number:
+                    self.text(",")
+                    self.breakable()
+                if isinstance(value, _Written):
+                    self.text(value.text)
+                elif key:
+                    with self.group(len(key) + 1, key + "="):
+                        self.pretty(value)
+                else:
+                    self.pretty(value)
 
 
-def _known(kind: type, value: Any, seen: _Seen) -> _Group | None:
-    """The layout of the built-in containers and a few common types."""
-    name = type(value).__name__
-    if kind in (list, tuple):
-        start, end = ("[", "]") if kind is list else ("(", ")")
-        items, more = _items(value, seen)
-        if kind is tuple and len(value) == 1:
-            end = ",)"
-        return _sequence(start, items, end, more)
-    if kind in (set, frozenset):
-        if not value:
-            return _plain(name + "()")
-        items, more = _items(_ordered(value), seen)
-        start, end = ("{", "}") if kind is set else ("frozenset({", "})")
-        return _sequence(start, items, end, more)
-    if kind is collections.defaultdict:
-        return _call(name, [_describe(value.default_factory, seen), _describe(dict(value), seen)])
-    if kind is collections.OrderedDict:
-        return _call(name, [_describe(list(value.items()), seen)] if value else [])
-    if kind is collections.Counter:
-        return _call(name, [_describe(dict(value.most_common()), seen)] if value else [])
-    if kind is collections.deque:
-        items = [_describe(list(value), seen)]
-        if value.maxlen is not None:
-            items.append(_named("maxlen", _describe(value.maxlen, seen)))
-        return _call(name, items)
-    if kind is collections.UserList:
-        return _call(name, [_describe(value.data, seen)])
-    if kind is dict:
-        return _mapping("{", value, "}", seen)
-    if kind is types.MappingProxyType:
-        return _mapping("mappingproxy({", value, "})", seen)
-    if kind is type(os.environ):
-        return _mapping("environ{", value, "}", seen)
-    if kind is types.SimpleNamespace:
-        return _call("namespace", [_named(k, _describe(v, seen)) for k, v in vars(value).items()])
-    if kind is type:
-        own = [m for m in type(value).__mro__ if "__repr__" in vars(m)][:1]
-        return _plain(_type_name(value)) if own == [type] else _plain(repr(value))
-    if kind in (types.FunctionType, types.BuiltinFunctionType):
-        return _plain(_function(value))
-    if kind is BaseException:
-        return _call(_type_name(type(value)), [_describe(item, seen) for item in value.args])
-    if kind is re.Pattern:
-        return _pattern(value)
-    return None
+if TYPE_CHECKING:  # Python 3.8 cannot evaluate it
+    _Describe = Callable[[_Printer, Any, bool], None]
 
 
-def _items(values: Iterable[Any], seen: _Seen) -> tuple[list[_Group], bool]:
-    items: list[_Group] = []
-    for number, item in enumerate(values):
-        if number >= MOST_ITEMS:
-            return items, True
-        items.append(_describe(item, seen))
-    return items, False
+def _between(start: str, end: str) -> _Describe:
+    def describe(printer: _Printer, value: Any, cycle: bool) -> None:
+        if cycle:
+            printer.text(start + "..." + end)
+            return
+        one = isinstance(value, tuple) and len(value) == 1
+        printer.sequence(start, value, "," + end if one else end)
+
+    return describe
 
 
-def _mapping(start: str, value: Any, end: str, seen: _Seen) -> _Group:
-    items: list[_Group] = []
-    more = False
-    for number, key in enumerate(value):
-        if number >= MOST_ITEMS:
-            more = True
-            break
-        items.append(_Group(0, [_describe(key, seen), ": ", _describe(value[key], seen)]))
-    return _sequence(start, items, end, more)
+def _set_between(start: str, end: str) -> _Describe:
+    def describe(printer: _Printer, value: Any, cycle: bool) -> None:
+        if cycle:
+            printer.text(start + "..." + end)
+        elif not value:
+            printer.text(type(value).__name__ + "()")
+        else:
+            printer.sequence(start, _ordered(value, printer.max_seq_length), end)
+
+    return describe
 
 
-def _ordered(values: Any) -> list[Any]:
-    if len(values) >= MOST_ITEMS:
+def _mapping_between(start: str, end: str) -> _Describe:
+    def describe(printer: _Printer, value: Any, cycle: bool) -> None:
+        if cycle:
+            printer.text("{...}")
+        else:
+            printer.mapping(start, value, end)
+
+    return describe
+
+
+def _call_with(arguments: Callable[[Any], tuple[Any, ...]]) -> _Describe:
+    """For a type of `collections`: the call of the class with these arguments."""
+
+    def describe(printer: _Printer, value: Any, cycle: bool) -> None:
+        given = (_Written("..."),) if cycle else arguments(value)
+        printer.call(type(value).__name__, *given)
+
+    return describe
+
+
+def _deque(printer: _Printer, value: Any, cycle: bool) -> None:
+    named = {} if cycle or value.maxlen is None else {"maxlen": value.maxlen}
+    printer.call(type(value).__name__, _Written("...") if cycle else list(value), **named)
+
+
+def _namespace(printer: _Printer, value: Any, cycle: bool) -> None:
+    if cycle:
+        printer.call("namespace", _Written("..."))
+    else:
+        printer.call("namespace", **vars(value))
+
+
+def _super(printer: _Printer, value: Any, cycle: bool) -> None:
+    printer.sequence("<super: ", (value.__thisclass__, value.__self__), ">")
+
+
+def _class(printer: _Printer, value: Any, cycle: bool) -> None:
+    own = [m for m in type(value).__mro__ if "__repr__" in vars(m)][:1]
+    if own == [type]:
+        printer.text(_type_name(value))
+    else:
+        printer.raw(repr(value))
+
+
+def _error(printer: _Printer, value: Any, cycle: bool) -> None:
+    printer.call(_type_name(type(value)), *value.args)
+
+
+def _pattern(printer: _Printer, value: Any, cycle: bool) -> None:
+    arguments = [_Written("r" + repr(value.pattern).replace("\\\\", "\\"))]
+    names = ("IGNORECASE", "LOCALE", "MULTILINE", "DOTALL", "UNICODE", "VERBOSE", "DEBUG")
+    if value.flags:
+        set_ = (name for name in names if value.flags & getattr(re, name))
+        arguments.append(_Written("|".join("re." + name for name in set_)))
+    printer.call("re.compile", *arguments)
+
+
+def _function(printer: _Printer, value: Any, cycle: bool) -> None:
+    name = getattr(value, "__qualname__", getattr(value, "__name__", "?"))
+    module = getattr(value, "__module__", None)
+    if module and module != "builtins":
+        name = f"{module}.{name}"
+    with contextlib.suppress(ValueError, TypeError):
+        name += str(inspect.signature(value))
+    printer.text(f"<function {name}>")
+
+
+def _ordered(values: Any, most: int) -> Iterable[Any]:
+    if len(values) >= most:
         return list(values)
     try:
         return sorted(values)
     except Exception:
         try:
-            return sorted(values, key=lambda item: (type(item).__name__, str(item)))
+            return sorted(values, key=str)
         except Exception:
             return list(values)
-
-
-def _cycle(value: Any) -> _Group:
-    for kind, text in ((list, "[...]"), (tuple, "(...)"), (dict, "{...}"), (set, "{...}")):
-        if isinstance(value, kind):
-            return _plain(text)
-    return _plain("...")
 
 
 def _type_name(kind: type) -> str:
@@ -234,69 +212,25 @@ def _type_name(kind: type) -> str:
     return name if module in (None, "builtins") else f"{module}.{name}"
 
 
-def _function(value: Any) -> str:
-    name = getattr(value, "__qualname__", getattr(value, "__name__", "?"))
-    module = getattr(value, "__module__", None)
-    if module and module != "builtins":
-        name = f"{module}.{name}"
-    with contextlib.suppress(ValueError, TypeError):
-        name += str(inspect.signature(value))
-    return f"<function {name}>"
-
-
-def _pattern(value: Any) -> _Group:
-    text = repr(value.pattern)
-    arguments = [_plain("r" + text.replace("\\\\", "\\"))]
-    names = ("IGNORECASE", "LOCALE", "MULTILINE", "DOTALL", "UNICODE", "VERBOSE", "DEBUG")
-    flags = "|".join("re." + name for name in names if value.flags & getattr(re, name))
-    if value.flags:
-        arguments.append(_plain(flags))
-    return _call("re.compile", arguments)
-
-
-class _Printer:
-    """What a `_repr_pretty_` method may use to describe its object."""
-
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-
-    def text(self, text: str) -> None:
-        self.parts.append(text)
-
-    def breakable(self, text: str = " ") -> None:
-        self.parts.append(text)
-
-    def break_(self) -> None:
-        self.parts.append("\n")
-
-    def pretty(self, value: Any) -> None:
-        self.parts.append(pretty(value))
-
-    def group(self, indent: int = 0, open: str = "", close: str = "") -> _PrinterGroup:
-        return _PrinterGroup(self, open, close)
-
-    def begin_group(self, indent: int = 0, open: str = "") -> None:
-        self.parts.append(open)
-
-    def end_group(self, dedent: int = 0, close: str = "") -> None:
-        self.parts.append(close)
-
-
-class _PrinterGroup:
-    def __init__(self, printer: _Printer, start: str, end: str) -> None:
-        self.printer, self.start, self.end = printer, start, end
-
-    def __enter__(self) -> None:
-        self.printer.text(self.start)
-
-    def __exit__(self, *_: Any) -> None:
-        self.printer.text(self.end)
-
-
-def _own_printer(kind: type, value: Any) -> str | None:
-    printer = _Printer()
-    try:
-        kind._repr_pretty_(value, printer, False)  # type: ignore[attr-defined]
-    except Exception:
-        return None
-    return "".join(printer.parts)
+#: Types whose values are laid out here, whatever their own text is.
+_KNOWN: dict[type, _Describe] = {
+    list: _between("[", "]"),
+    tuple: _between("(", ")"),
+    set: _set_between("{", "}"),
+    frozenset: _set_between("frozenset({", "})"),
+    dict: _mapping_between("{", "}"),
+    types.MappingProxyType: _mapping_between("mappingproxy({", "})"),
+    type(os.environ): _mapping_between("environ{", "}"),
+    collections.defaultdict: _call_with(lambda value: (value.default_factory, dict(value))),
+    collections.OrderedDict: _call_with(lambda value: (list(value.items()),) if value else ()),
+    collections.Counter: _call_with(lambda value: (dict(value.most_common()),) if value else ()),
+    collections.UserList: _call_with(lambda value: (value.data,)),
+    collections.deque: _deque,
+    types.SimpleNamespace: _namespace,
+    super: _super,
+    type: _class,
+    types.FunctionType: _function,
+    types.BuiltinFunctionType: _function,
+    BaseException: _error,
+    re.Pattern: _pattern,
+}
