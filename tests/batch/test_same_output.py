@@ -42,6 +42,15 @@ FAMILIES: dict[str, Sequence[AnyCell]] = {
         "class Both:\n    def _repr_mimebundle_(self, include=None, exclude=None):\n"
         "        return {'text/plain': 'bundle', 'text/html': '<p/>'}\nBoth()",
         "h = display('first', display_id=True)\nh is not None",
+        "display('named', display_id='name')",
+        "from IPython.display import YouTubeVideo, IFrame, FileLink, FileLinks, Image\n"
+        "YouTubeVideo('abc', width=300, start=10)",
+        "[IFrame('https://example.org', 10, 20)]",
+        "open('one.txt', 'w').close()\nFileLinks('.', included_suffixes=['.txt'])",
+        "import base64\nopen('dot.png', 'wb').write(base64.b64decode("
+        "'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAA"
+        "SUVORK5CYII='))\nImage('dot.png')",
+        "Image('dot.png', embed=False)",
         "class Shy:\n    def __repr__(self): raise ValueError('no text')\n"
         "display(Shy(), 2)\nprint('goes on')",
         "from IPython.core.interactiveshell import InteractiveShell\n"

@@ -14,8 +14,18 @@ FILE_NAME = "jupyter_hpc_runtime.py"
 
 #: In this order: each part uses only those before it.
 PARTS = (
-    *("state", "ranks", "layout", "values", "display", "objects", "figures", "shell"),
-    *("timing", "parameters", "libraries", "cells", "namespace", "own_magics", "shims", "widgets"),
+    *("state", "ranks", "layout", "values", "display", "objects", "pages", "figures"),
+    *(
+        "shell",
+        "timing",
+        "parameters",
+        "libraries",
+        "cells",
+        "namespace",
+        "own_magics",
+        "shims",
+        "widgets",
+    ),
     *("gpu_record", "staging", "run_table", "keeper"),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -211,6 +212,9 @@ class DisplayHandle:
     def __init__(self, display_id: Any = None) -> None:
         self.display_id = display_id
 
+    def __repr__(self) -> str:
+        return f"<DisplayHandle display_id={self.display_id}>"
+
     def display(self, value: Any, **_: Any) -> None:
         _display_one(value)
 
@@ -228,7 +232,8 @@ def display(*values: Any, **options: Any) -> Any:
         else:
             _display_one(value)
     if options.get("display_id"):
-        return DisplayHandle(options["display_id"])
+        given = options["display_id"]
+        return DisplayHandle(os.urandom(16).hex() if given is True else given)
     return None
 
 

@@ -119,8 +119,10 @@ class Image(DisplayObject):
     binary = True
 
     def forms(self) -> dict[str, Any]:
-        if self.data is None or (self.url is not None and not self.options.get("embed")):
-            return {"text/html": f'<img src="{html.escape(str(self.url))}"/>'}
+        embed = self.options.get("embed", self.url is None)
+        if self.data is None or not embed:
+            source = html.escape(str(self.url or self.filename))
+            return {"text/html": f'<img src="{source}"/>'}
         data = self.data
         if isinstance(data, str):
             data = data.encode("utf-8")
@@ -171,45 +173,6 @@ def _wave(samples: Any, rate: int) -> bytes:
         *(2 * count, 16, b"data", len(body)),
     )
     return head + body
-
-
-class IFrame(DisplayObject):
-    module = "IPython.lib.display"
-    address = "{}"
-
-    def __init__(self, src: Any, width: Any = 400, height: Any = 300, **options: Any) -> None:
-        super().__init__(**options)
-        self.src, self.width, self.height = self.address.format(src), width, height
-
-    def forms(self) -> dict[str, Any]:
-        frame = '<iframe width="{}" height="{}" src="{}"></iframe>'
-        return {"text/html": frame.format(self.width, self.height, html.escape(self.src))}
-
-
-class YouTubeVideo(IFrame):
-    address = "https://www.youtube.com/embed/{}"
-
-
-class VimeoVideo(IFrame):
-    address = "https://player.vimeo.com/video/{}"
-
-
-class FileLink(DisplayObject):
-    module = "IPython.lib.display"
-
-    def __init__(self, path: Any, **options: Any) -> None:
-        super().__init__(**options)
-        self.path = os.fspath(path)
-
-    def forms(self) -> dict[str, Any]:
-        return {}
-
-    def __repr__(self) -> str:
-        return os.path.abspath(str(self.path))
-
-
-class FileLinks(FileLink):
-    pass
 
 
 class Code(TextDisplayObject):
@@ -271,8 +234,8 @@ def display_png(*values: Any, raw: bool = False, **_: Any) -> None:
 # `from IPython import display` gives a module whose `display` is the function; here
 # the function carries what that module offers, so that both spellings work.
 for _object in (
-    *(HTML, Markdown, Latex, Math, Javascript, SVG, JSON, GeoJSON, Image, Video, Audio, IFrame),
-    *(YouTubeVideo, VimeoVideo, FileLink, FileLinks, Code, ProgressBar, Pretty, DisplayHandle),
+    *(HTML, Markdown, Latex, Math, Javascript, SVG, JSON, GeoJSON, Image, Video, Audio, Code),
+    *(ProgressBar, Pretty, DisplayHandle),
     *(DisplayObject, TextDisplayObject, clear_output, display, update_display),
     *(publish_display_data, display_pretty, display_png),
 ):
