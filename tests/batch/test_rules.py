@@ -192,11 +192,16 @@ def test_colab_and_widgets_have_stand_ins(tmp_path: Path) -> None:
         "interact(lambda a, b: print(a, b), a=0.5, b=fixed(4));",
         "widgets.interactive(print, )",
         "from IPython.html.widgets import interact\ninteract(lambda a: print(a), a=1);",
+        "interact(lambda a, b, c: print(a, b, c), a=(1, 10, 2), b=(0.0, 1.0, 0.4), c=(0.0, 3));",
+        # As a module beside the notebook would make it, which imports ipywidgets itself.
+        "Real = type('Real', (), {'__module__': 'ipywidgets.widgets', 'value': 7})\n"
+        "interact(lambda a: print(a), a=Real());",
+        "widgets.jslink((s, 'value'), (s, 'value')).unlink()",
     ]
     ran = run_script(converted(tmp_path, cells), tmp_path / "script")
     assert ran.code == 0, ran.stderr
-    assert [ran.outputs[n].text for n in (2, 4, 5, 6, 8)] == [
-        *("'here'", "5 a True 2", "3", "0.5 4", "1"),
+    assert [ran.outputs[n].text for n in (2, 4, 5, 6, 8, 9, 10)] == [
+        *("'here'", "5 a True 2", "3", "0.5 4", "1", "5 0.4 1.5", "7"),
     ]
     assert "not mounted" in ran.stderr
 

@@ -12,23 +12,33 @@ from jupyter_hpc.batch.runtime.state import log
 
 def _first_value(given: Any) -> Any:
     """The value that a control has before anybody touches it."""
-    if isinstance(given, Widget):
+    if isinstance(given, Widget) or _is_real(given):
         return given.value
     if isinstance(given, (bool, int, float, str)):
         return given
     if isinstance(given, tuple) and given and all(isinstance(i, (int, float)) for i in given):
-        low, high, step = given[0], given[1] if len(given) > 1 else given[0], 1
-        if len(given) > 2:
-            step = given[2]
-        if all(isinstance(item, int) for item in given):
-            return low + ((high - low) // 2) // step * step
-        return low + (high - low) / 2.0
+        return _middle(*(given if len(given) > 1 else given * 2))
     if isinstance(given, dict) and given:
         return next(iter(given.values()))
     if isinstance(given, (list, tuple)) and given:
         first = given[0]
         return first[1] if isinstance(first, tuple) and len(first) == 2 else first
     return given
+
+
+def _is_real(given: Any) -> bool:
+    """Whether it is a control of ipywidgets itself, made by a module of the notebook's."""
+    kinds = type(given).__mro__
+    return hasattr(given, "value") and any(
+        kind.__module__.split(".")[0] == "ipywidgets" for kind in kinds
+    )
+
+
+def _middle(low: Any, high: Any, step: Any = None, *_: Any) -> Any:
+    """Where a slider between two numbers stands at first: in the middle, on a step."""
+    whole = isinstance(high - low, int)
+    value = low + ((high - low) // 2 if whole else (high - low) / 2)
+    return low + int((value - low) / step) * step if step else value
 
 
 class Widget:
@@ -55,7 +65,7 @@ class Widget:
     def observe(self, *_: Any, **__: Any) -> None:
         """Nobody changes a control in a batch job."""
 
-    on_click = on_submit = unobserve = close = clear_output = observe
+    on_click = on_submit = unobserve = unlink = close = clear_output = observe
 
     def __enter__(self) -> Widget:
         return self
@@ -143,7 +153,7 @@ class _Widgets:
         if name in ("widgets", "interaction", "embed"):
             return self
         if name in ("link", "jslink", "dlink", "jsdlink", "register"):
-            return lambda *_, **__: None
+            return lambda *_, **__: Widget()
         kind = widget_kind(name)
         setattr(self, name, kind)
         return kind
