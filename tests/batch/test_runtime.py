@@ -248,3 +248,35 @@ def test_tables_are_as_wide_as_in_a_notebook(tmp_path: Path) -> None:
     ]
     ran = run_script(converted(tmp_path, cells), tmp_path / "run")
     assert ran.outputs[2].text == "{'display.max_columns': 20}", ran.stderr
+
+
+_SYMPY = """
+class Basic:
+    def __repr__(self): return 'plain'
+class matrices:
+    class MatrixBase: pass
+def pretty(value): return f'formula of {type(value).__name__}'
+latex = sstrrepr = pretty
+"""
+
+
+def test_containers_of_formulas_are_formulas_after_init_printing(tmp_path: Path) -> None:
+    cells = [
+        "!mkdir -p sympy/printing && touch sympy/printing/__init__.py",
+        "%%writefile sympy/printing/printer.py\nclass Printer:\n"
+        "    set_global_settings = staticmethod(lambda **settings: None)",
+        f"%%writefile sympy/__init__.py{_SYMPY}",
+        "import sympy, collections\nx = sympy.Basic()\nx, 0.1",
+        "sympy.init_printing()\nx",
+        "[x, (0.1, {x: 2})]",
+        "0.1",
+        "[x, 'text']",
+        "True",
+        "collections.Counter([x])",
+    ]
+    ran = run_script(converted(tmp_path, cells), tmp_path / "run")
+    assert ran.code == 0, ran.stderr
+    assert [ran.outputs[number].text for number in range(4, 11)] == [
+        *("(plain, 0.1)", "formula of Basic", "formula of list", "formula of float"),
+        *("[plain, 'text']", "True", "Counter({plain: 1})"),
+    ]

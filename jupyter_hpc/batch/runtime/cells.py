@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from jupyter_hpc.batch.runtime.figures import prepare_figures
+from jupyter_hpc.batch.runtime.formulas import prepare_formulas
 from jupyter_hpc.batch.runtime.libraries import prepare_libraries
 from jupyter_hpc.batch.runtime.parameters import read_settings
 from jupyter_hpc.batch.runtime.state import MARK_VARIABLE, RUN, TIME_BOX_VARIABLE, log
@@ -48,6 +49,7 @@ def start(
     read_settings(parameters or {}, not_from_environment)
     prepare_figures()
     prepare_libraries()
+    prepare_formulas()
     sys.excepthook = _failed
     atexit.register(_finish)
     _watch_signals()

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from jupyter_hpc.batch.runtime.display import SPECIAL, clear_output, display, publish_display_data
+from jupyter_hpc.batch.runtime.display import clear_output, display, publish_display_data
 from jupyter_hpc.batch.runtime.state import after_import
 
 #: Seconds between two lines of a progress bar in a log.
@@ -68,21 +68,6 @@ def _prepare_pandas(pandas: Any) -> None:
         pandas.set_option("display.max_columns", 20)
 
 
-def _prepare_sympy(sympy: Any) -> None:
-    """After init_printing() a notebook shows formulas, as text and as LaTeX."""
-
-    def init_printing(*_: Any, pretty_print: bool = True, **__: Any) -> None:
-        def forms(value: Any) -> dict[str, Any]:
-            text = sympy.pretty(value, use_unicode=True)
-            return {"text/plain": text, "text/latex": f"$\\displaystyle {sympy.latex(value)}$"}
-
-        kinds = (sympy.Basic, sympy.matrices.MatrixBase)
-        if pretty_print:
-            SPECIAL.append((lambda value: isinstance(value, kinds), forms))
-
-    sympy.init_printing = init_printing
-
-
 def prepare_libraries() -> None:
     """Arrange for each library to be prepared when the notebook imports it."""
     os.environ.setdefault("TQDM_MININTERVAL", str(PROGRESS_INTERVAL))
@@ -92,4 +77,3 @@ def prepare_libraries() -> None:
     after_import("IPython.display", _prepare_ipython)
     after_import("multiprocessing.spawn", _prepare_spawn)
     after_import("pandas", _prepare_pandas)
-    after_import("sympy", _prepare_sympy)
