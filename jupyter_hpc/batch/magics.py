@@ -274,7 +274,7 @@ LINE_MAGICS: dict[str, Handler] = {
     "reset_selective": _simple("reset", "names are forgotten"),
     "xdel": _simple("forget", "the name is forgotten"),
     "dotenv": _dotenv,
-    "precision": _refused("it changes how every number is shown"),
+    "precision": _simple("precision", "floats are shown so", has_value=True),
     "store": _refused("it keeps values from one notebook to the next"),
     "sc": _refused("it is obsolete; use `name = !command`"),
 }

@@ -58,6 +58,14 @@ FAMILIES: dict[str, Sequence[AnyCell]] = {
         "1\n2\nprint(3)",
         "4\n5;",
     ],
+    "precision": [
+        "import numpy as np\nnp.arange(3) / 3, 1 / 3",
+        "%precision 3",
+        "[1 / 3, {'a': 2.0}], 1, np.arange(3) / 3, np.float64(1 / 3)",
+        "print(1 / 3)\n%precision %.2e\n1 / 3",
+        "%precision",
+        "1 / 3, np.arange(3) / 3",
+    ],
     "history": ["6 * 7", "_", "_ + 1", "Out[1], _2", "__", "len(In) > 1"],
     "shell": [
         "import os\nname = 'wörld'\nclass A: b = 'attr'\na = A()",

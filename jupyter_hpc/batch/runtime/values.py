@@ -8,6 +8,7 @@ import contextlib
 import inspect
 import os
 import re
+import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -234,3 +235,22 @@ _KNOWN: dict[type, _Describe] = {
     BaseException: _error,
     re.Pattern: _pattern,
 }
+
+
+def precision(text: str = "") -> str:
+    """`%precision`: floats are shown with so many digits, or in a format of their own."""
+    form, digits = (text, None) if "%" in text else (f"%.{text}f", text)
+    if not text:
+        form, digits = "%r", "8"
+    form % 3.14159  # what is no format fails here and not later
+
+    def describe(printer: _Printer, value: Any, cycle: bool) -> None:
+        printer.text(form % value)
+
+    _KNOWN[float] = describe
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        _KNOWN[numpy.float64] = describe
+        if digits is not None:
+            numpy.set_printoptions(precision=int(digits))
+    return form
