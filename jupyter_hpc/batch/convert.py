@@ -179,6 +179,11 @@ class _Converter:
         other.interactivity = self.interactivity
         for cell in other.notebook.cells:
             other._cell(cell)
+        # Under the number of the cell at hand, so that every line is found in the report.
+        self.findings.changes += [
+            replace(change, cell=number, source=f"{path.name}: {change.source}")
+            for change in other.findings.changes
+        ]
         for kind in ("notices", "refusals", "prepare", "requirements", "futures"):
             getattr(self.findings, kind).extend(getattr(other.findings, kind))
         texts = [f"# %% [cell {number} > {path.name}]\n"]

@@ -176,6 +176,7 @@ def test_a_notebook_that_another_one_runs(tmp_path: Path) -> None:
     conversion = converted(tmp_path, ["%run base.ipynb\nseed + 1", "seed"])
     ran = run_script(conversion, tmp_path / "script")
     assert ran.outputs[1].text == "from base\n7\n8"
+    assert (1, "base.ipynb: !echo from base") in {(c.cell, c.source) for c in conversion.changes}
     write_notebook(tmp_path / "base.ipynb", ["%run base.ipynb"])
     assert "in a circle" in str(converted(tmp_path, ["%run base.ipynb"]).refusals[0])
 
