@@ -39,8 +39,8 @@ from jupyter_hpc.batch.verify import Verification, verify
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.runner import LocalRunner
 
-#: Name, content, and the file itself where there is one.
-Source = tuple[str, bytes, Path | None]
+#: Name, content, and the file itself.
+Source = tuple[str, bytes, Path]
 
 
 def sources(place: Path) -> Iterator[Source]:
@@ -52,10 +52,16 @@ def sources(place: Path) -> Iterator[Source]:
         listed = subprocess.run(
             [*git, "ls-tree", "-rz", "--name-only", "HEAD"], capture_output=True, check=True
         )
-        for name in listed.stdout.decode().split("\0"):
-            if name.endswith(".ipynb"):
+        names = [name for name in listed.stdout.decode().split("\0") if name.endswith(".ipynb")]
+        # Notebooks may run each other, so all of them are there before the first is read.
+        with tempfile.TemporaryDirectory() as folder:
+            for name in names:
                 shown = subprocess.run([*git, "show", f"HEAD:{name}"], capture_output=True)
-                yield f"{place.parent.name}:{name}", shown.stdout, None
+                (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
+                (Path(folder) / name).write_bytes(shown.stdout)
+            for name in names:
+                path = Path(folder) / name
+                yield f"{place.parent.name}:{name}", path.read_bytes(), path
     else:
         for file in sorted(place.rglob("*.ipynb")):
             yield str(file), file.read_bytes(), file
@@ -126,7 +132,7 @@ def static_clean(conversion: Conversion) -> str:
 
 
 def judge(source: Source, judged: Judged, compare: bool) -> tuple[Notebook, Conversion] | None:
-    name, data, _ = source
+    name, data, path = source
     judged.notebooks += 1
     start = time.process_time()
     try:
@@ -136,7 +142,7 @@ def judge(source: Source, judged: Judged, compare: bool) -> tuple[Notebook, Conv
         return None
     judged.readable += 1
     try:
-        conversion = convert_notebook(notebook, None, Options(environment=frozenset()))
+        conversion = convert_notebook(notebook, path.parent, Options(environment=frozenset()))
     except Exception as error:
         judged.failures.append(f"T0 {name}: {type(error).__name__}: {error}")
         return None
@@ -192,12 +198,7 @@ def nbconvert_seconds(data: bytes) -> float:
 async def run_both(
     source: Source, conversion: Conversion, python: str, seconds: float
 ) -> Verification:
-    with tempfile.TemporaryDirectory() as folder:
-        path = source[2] or Path(folder) / "notebook" / "notebook.ipynb"
-        if source[2] is None:
-            path.parent.mkdir()
-            path.write_bytes(source[1])
-        return await verify(path, conversion, LocalRunner(), seconds=seconds, python=python)
+    return await verify(source[2], conversion, LocalRunner(), seconds=seconds, python=python)
 
 
 def kind_of(outcome: Verification) -> str:
