@@ -280,3 +280,15 @@ def test_containers_of_formulas_are_formulas_after_init_printing(tmp_path: Path)
         *("(plain, 0.1)", "formula of Basic", "formula of list", "formula of float"),
         *("[plain, 'text']", "True", "Counter({plain: 1})"),
     ]
+
+
+def test_a_chart_of_altair_is_a_page_and_its_text(tmp_path: Path) -> None:
+    cells = [
+        "%%writefile altair.py\nclass TopLevelMixin: pass\nclass Chart:\n"
+        "    to_html = None\n    def save(self, path): open(path, 'w').close()\n"
+        "    def __repr__(self): return 'alt.Chart(...)'",
+        "import altair\naltair.Chart()",
+    ]
+    ran = run_script(converted(tmp_path, cells), tmp_path / "run")
+    assert ran.outputs[2].text == "alt.Chart(...)", ran.stderr
+    assert (ran.folder / "figures" / "cell02_1.html").exists()

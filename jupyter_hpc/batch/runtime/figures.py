@@ -250,7 +250,7 @@ def _from(module: str, method: str) -> Any:
 
 
 def _write_altair(chart: Any) -> dict[str, Any]:
-    return _page(lambda path: chart.save(path))
+    return dict(_page(lambda path: chart.save(path)), **{"text/plain": repr(chart)})
 
 
 SPECIAL.append((_from("plotly", "write_html"), _write_plotly))
