@@ -41,6 +41,7 @@ def start(
     """
     RUN.script = os.path.abspath(names.get("__file__") or sys.argv[0])
     RUN.notebook, RUN.names, RUN.keep_history = notebook, names, history
+    names.pop("__file__", None)  # a notebook has none, and looks for its folder by that
     here = os.path.dirname(RUN.script)
     first = [path for path in (os.path.join(here, modules),) if os.path.isdir(path)]
     sys.path[:0] = [*first, os.getcwd()]
