@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _MARK = re.compile(r"\x1ecell (\d+)\x1e\n")
+_CLEARED = re.compile(r"\x1eclear( later)?\x1e\n")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: Parts of a line that differ between any two runs.
@@ -61,7 +62,17 @@ def script_outputs(stdout: str, figures: Mapping[int, int]) -> dict[int, CellOut
     for number, text in zip(parts[1::2], parts[2::2], strict=False):
         texts[int(number)] = texts.get(int(number), "") + text
     numbers = {*texts, *figures}
-    return {n: CellOutput(normal(texts.get(n, "")), figures.get(n, 0)) for n in numbers}
+    shown = {n: _not_cleared(texts.get(n, ""), figures.get(n, 0) > 0) for n in numbers}
+    return {n: CellOutput(normal(shown[n]), figures.get(n, 0)) for n in numbers}
+
+
+def _not_cleared(text: str, has_figures: bool) -> str:
+    """What a screen still shows; a later clearing waits until something takes its place."""
+    parts = _CLEARED.split(text)
+    left = parts[0]
+    for later, part in zip(parts[1::2], parts[2::2], strict=True):
+        left = left if later and not part and not has_figures else part
+    return left
 
 
 def notebook_outputs(notebook: Mapping[str, Any]) -> dict[int, CellOutput]:

@@ -171,13 +171,12 @@ def _last_line(text: str) -> str:
 
 def _differences(left: _Trial, right: _Trial, conversion: Conversion) -> list[Difference]:
     moved = {step.cell for step in conversion.prepare}
-    cleared = {change.cell for change in conversion.changes if "clear_output" in change.source}
     last = None
     if not (left.complete and right.complete):  # the cell in which a run ended has no full output
         last = min(left.last_cell, right.last_cell)
     found: list[Difference] = []
     for number in sorted({*left.outputs, *right.outputs}):
-        if number in moved or number in cleared or (last is not None and number >= last):
+        if number in moved or (last is not None and number >= last):
             continue
         one = left.outputs.get(number, CellOutput())
         two = right.outputs.get(number, CellOutput())

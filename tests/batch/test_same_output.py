@@ -53,6 +53,10 @@ FAMILIES: dict[str, Sequence[AnyCell]] = {
         "Image('dot.png', embed=False)",
         "class Shy:\n    def __repr__(self): raise ValueError('no text')\n"
         "display(Shy(), 2)\nprint('goes on')",
+        "print('gone')\nclear_output()\nprint('stays')",
+        "for i in range(3):\n    clear_output(wait=True)\n    print(i)",
+        "print('kept')\nclear_output(wait=True)",
+        "print('gone')\nclear_output()",
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "InteractiveShell.ast_node_interactivity = 'all'\n1\n2",
         "1\n2\nprint(3)",
@@ -129,6 +133,7 @@ FAMILIES: dict[str, Sequence[AnyCell]] = {
         "from __future__ import annotations\nimport sys",
         "def later(x: NotDefined) -> None: pass\nlater.__name__",
         "__name__",
+        "'__file__' in globals()",
         "len(sys.argv) > 0",
         Code("1 / 0", tags=("raises-exception",)),
         Code("print('never')", tags=("skip-execution",)),
