@@ -24,6 +24,7 @@ FAMILIES: dict[str, Sequence[AnyCell]] = {
         "import collections\ncollections.OrderedDict(a=1), collections.Counter('hello')",
         "class Point:\n    def __repr__(self): return 'P(\\n x)'\n[Point(), Point()]",
         "print('a'); 7 if x else 8",
+        "import sys\nprint('a', end='')\ndisplay(7)\nsys.stdout.write('b')",
         "if x:\n    x\nelse:\n    8",
         "len, int, ValueError('no')",
         "y = x  # nothing is shown",

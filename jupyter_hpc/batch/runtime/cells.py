@@ -17,7 +17,13 @@ from jupyter_hpc.batch.runtime.figures import prepare_figures
 from jupyter_hpc.batch.runtime.formulas import prepare_formulas
 from jupyter_hpc.batch.runtime.libraries import prepare_libraries
 from jupyter_hpc.batch.runtime.parameters import read_settings
-from jupyter_hpc.batch.runtime.state import MARK_VARIABLE, RUN, TIME_BOX_VARIABLE, log
+from jupyter_hpc.batch.runtime.state import (
+    MARK_VARIABLE,
+    RUN,
+    TIME_BOX_VARIABLE,
+    log,
+    watch_line_ends,
+)
 
 _MARKER = re.compile(r"# %% \[cell (\d+)[\]> ]")
 
@@ -48,6 +54,7 @@ def start(
     if folder is not None:
         sys.path.append(os.path.normpath(os.path.join(here, folder)))
     read_settings(parameters or {}, not_from_environment)
+    watch_line_ends()
     prepare_figures()
     prepare_libraries()
     prepare_formulas()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.runtime.ranks import speaks
-from jupyter_hpc.batch.runtime.state import MARK_VARIABLE, RUN, log
+from jupyter_hpc.batch.runtime.state import MARK_VARIABLE, RUN, end_line, log
 from jupyter_hpc.batch.runtime.values import pretty
 
 #: Methods by which an object offers a richer form of itself, with the kind of data.
@@ -155,6 +155,7 @@ def publish(forms: dict[str, Any]) -> None:
         return
     text = forms.get("text/plain")
     if text is not None:
+        end_line()
         print(text, flush=True)
     for kind, data in forms.items():
         if kind == "text/plain" or data is None:

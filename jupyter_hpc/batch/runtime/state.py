@@ -39,9 +39,32 @@ class Run:
         self.keep_history = False
         self.history: dict[int, Any] = {}
         self.before_next_cell: list[Callable[[], None]] = []
+        #: Whether the last printed line has no end yet, and the stream it was printed to.
+        self.line_is_open = False
+        self.stdout: Any = None
 
 
 RUN = Run()
+
+
+def watch_line_ends() -> None:
+    """Remember how printed text ends: a shown value begins on a line of its own."""
+    RUN.stdout = stream = sys.stdout
+    original = stream.write
+
+    def write(text: str) -> int:
+        written = original(text)
+        if text:
+            RUN.line_is_open = text[-1] != "\n"
+        return written
+
+    stream.write = write  # type: ignore[method-assign]
+
+
+def end_line() -> None:
+    """End the line that a print without an end has left."""
+    if RUN.line_is_open and sys.stdout is RUN.stdout:
+        print(flush=True)
 
 
 def log(message: str) -> None:
