@@ -160,6 +160,7 @@ def reconnect(cluster: Cluster, session: Session, times: int) -> None:
         seen = len(session.events)
         cluster.kill_sessions(NODE, "alice")
         session.wait_for("reconnected", 60, after=seen)
+        time.sleep(0.6)  # pipes that close as soon as they are open are dialled for in pauses
 
 
 def resident(pid: int) -> float:

@@ -78,7 +78,7 @@ class Timing:
     handshake_limit: float = 15.0
     first_pause: float = 0.5
     longest_pause: float = 30.0
-    short_life: float = 2.0  # of a pipe; after so many short lives in a row,
+    short_life: float = 0.5  # of a pipe; after so many short lives in a row,
     short_lives: int = 5  # a pause comes before the next one
     sleep_jump: float = 5.0
 

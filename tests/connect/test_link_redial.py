@@ -405,7 +405,7 @@ async def test_waking_doubts_the_pipe(node: RelayProcess) -> None:
 
 async def test_pipes_that_close_at_once_are_not_dialled_without_pause(node: RelayProcess) -> None:
     """A site that kills each step, say, must not see hundreds of them a minute."""
-    world = World(node, replace(QUICK, first_pause=5.0, longest_pause=5.0))
+    world = World(node, replace(QUICK, short_life=60, first_pause=5.0, longest_pause=5.0))
     world.task = asyncio.create_task(world.redial.run())
     for number in range(1, 7):
         await until(lambda: len(world.pipes) == number and world.link.state == "up")  # noqa: B023
