@@ -45,7 +45,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
       const left = formatSpan(timeLeft(client) ?? 0, trans);
       const saves = isLast && settings.value.saveAtLast;
       const message = saves
-        ? trans.__('This session ends in %1. All documents are saved.', left)
+        ? trans.__(
+            'This session ends in %1. All documents are being saved.',
+            left
+          )
         : trans.__(
             'This session ends in %1: its job reaches the time limit.',
             left
@@ -70,8 +73,24 @@ const plugin: JupyterFrontEndPlugin<void> = {
         ]
       });
       if (saves) {
-        void saveAll();
+        void saveAtLast(shown, left);
       }
+    };
+    const saveAtLast = async (id: string, left: string): Promise<void> => {
+      let message: string;
+      try {
+        await saveAll();
+        message = trans.__(
+          'This session ends in %1. All documents are saved.',
+          left
+        );
+      } catch {
+        message = trans.__(
+          'This session ends in %1. Some documents could not be saved.',
+          left
+        );
+      }
+      Notification.update({ id, message });
     };
 
     const schedule = new WarningSchedule(() => timeLeft(client), warn);
