@@ -27,7 +27,9 @@ def find_session(records: Records, name: str | None) -> SessionRecord:
         return found
     names = ", ".join(record.cluster for record in running)
     if name is None:
-        sentence = "Several sessions run here." if running else "No session runs on this laptop."
+        sentence = (
+            "Several sessions run here; name one." if running else "No session runs on this laptop."
+        )
     else:
         sentence = f"There is no session {name!r} on this laptop."
     hint = (

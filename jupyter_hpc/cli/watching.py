@@ -119,6 +119,7 @@ class Watcher:
         if event["event"] == "ended" and event["cause"] != "requested":
             self._send(manager, {"do": self._after_end()})
         if event["event"] == "ready" and self._terminal:
+            self._tell_of_token(event["cluster"])
             asyncio.run(announce(_ready(event), event["cluster"]))
         return False
 
@@ -136,6 +137,14 @@ class Watcher:
         if record is not None:
             address = ask_manager(record, "entrance")["address"]
             open_private(address, self._records.folder, cluster)
+
+    def _tell_of_token(self, cluster: str) -> None:
+        """Where no browser was opened, one that comes by itself is asked for the token once."""
+        if not (self._shown.browser and browser_available()):
+            self._view.pause()
+            hint = f"  For a browser that has not been there: jupyter-hpc url {cluster}"
+            click.echo(hint, err=True)
+            self._view.resume()
 
     def _prompter(self) -> Prompter:
         self._view.pause()
