@@ -8,6 +8,8 @@ import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from jupyter_hpc.batch.transform import parse
+
 
 def _lines(source: str) -> list[str]:
     """Lines with their ends, as Python counts them: a form feed does not end one."""
@@ -110,6 +112,14 @@ def _lines_inside_strings(code: str) -> set[int]:
     except (tokenize.TokenError, SyntaxError):
         pass
     return inside
+
+
+def is_enclosed(text: str) -> bool:
+    """Whether an expression stands in brackets as a whole, unlike `(a).b, (c)`."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return False
+    items = parse(f"[{text}]").body[0]
+    return isinstance(items, ast.Expr) and len(getattr(items.value, "elts", ())) == 1
 
 
 def literal(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Literal
 from jupyter_hpc.batch.asynchronous import MENTIONS_LOOP, as_async_cell, needs_loop
 from jupyter_hpc.batch.cell_magics import CELL_MAGICS, SHOW
 from jupyter_hpc.batch.context import API, Action, CellContext, Refused, Use, call, dropped
-from jupyter_hpc.batch.edits import Edit, Places, apply, indented, literal
+from jupyter_hpc.batch.edits import Edit, Places, apply, indented, is_enclosed, literal
 from jupyter_hpc.batch.imports import replacement
 from jupyter_hpc.batch.magics import AUTOMAGIC, LINE_MAGICS, Handler
 from jupyter_hpc.batch.questions import Place, question
@@ -146,10 +146,8 @@ class _Rewriter:
         line = node.lineno + self.context.lines_above
         self.context.change(line, self.context.text_at(line), _SHOWN, _WHY_SHOWN)
         before, after = f"{self.show}(", ")"
-        if isinstance(node.value, ast.Tuple | ast.Yield | ast.Starred) and not (
-            self.places.text(node).startswith("(")
-            and self.places.span(node.value)[0] == self.places.span(node)[0]
-        ):
+        bare = isinstance(node.value, ast.Tuple | ast.Yield | ast.Starred)
+        if bare and not is_enclosed(self.places.text(node)):
             before, after = f"{self.show}((", "))"
         self.edits += self.places.wrap(node, before, after)
 
