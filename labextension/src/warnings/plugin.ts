@@ -17,6 +17,9 @@ import { WarningSchedule } from './schedule';
 /** The end of a job seldom moves; how long a new one may stay unnoticed. */
 const GLANCE_INTERVAL = 60_000;
 
+/** How long the last warning waits for the documents to be saved. */
+const SAVING_PATIENCE = 5_000;
+
 const plugin: JupyterFrontEndPlugin<void> = {
   id: WARNINGS_ID,
   description: 'Warns before the time limit and saves at the last warning.',
@@ -41,18 +44,38 @@ const plugin: JupyterFrontEndPlugin<void> = {
         await app.commands.execute(command);
       }
     };
-    const warn = (minutes: number, isLast: boolean): void => {
-      const left = formatSpan(timeLeft(client) ?? 0, trans);
-      const saves = isLast && settings.value.saveAtLast;
-      const message = saves
-        ? trans.__(
-            'This session ends in %1. All documents are being saved.',
-            left
+    /** Save everything, and say how that went, or goes if it takes long. */
+    const savedAll = (left: string): Promise<string> =>
+      Promise.race([
+        saveAll().then(
+          () =>
+            trans.__('This session ends in %1. All documents are saved.', left),
+          () =>
+            trans.__(
+              'This session ends in %1. Some documents could not be saved.',
+              left
+            )
+        ),
+        new Promise<string>(resolve =>
+          setTimeout(
+            resolve,
+            SAVING_PATIENCE,
+            trans.__(
+              'This session ends in %1. All documents are being saved.',
+              left
+            )
           )
-        : trans.__(
-            'This session ends in %1: its job reaches the time limit.',
-            left
-          );
+        )
+      ]);
+    const warn = async (minutes: number, isLast: boolean): Promise<void> => {
+      const left = formatSpan(timeLeft(client) ?? 0, trans);
+      const message =
+        isLast && settings.value.saveAtLast
+          ? await savedAll(left)
+          : trans.__(
+              'This session ends in %1: its job reaches the time limit.',
+              left
+            );
       const actions = [
         { label: trans.__('Save All'), callback: () => void saveAll() }
       ];
@@ -72,28 +95,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
           { label: trans.__('Dismiss'), callback: () => undefined }
         ]
       });
-      if (saves) {
-        void saveAtLast(shown, left);
-      }
-    };
-    const saveAtLast = async (id: string, left: string): Promise<void> => {
-      let message: string;
-      try {
-        await saveAll();
-        message = trans.__(
-          'This session ends in %1. All documents are saved.',
-          left
-        );
-      } catch {
-        message = trans.__(
-          'This session ends in %1. Some documents could not be saved.',
-          left
-        );
-      }
-      Notification.update({ id, message });
     };
 
-    const schedule = new WarningSchedule(() => timeLeft(client), warn);
+    const schedule = new WarningSchedule(
+      () => timeLeft(client),
+      (minutes, isLast) => void warn(minutes, isLast)
+    );
     const apply = (): void => {
       schedule.minutes = settings.value.minutes;
     };
