@@ -13,6 +13,7 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
+from tests.connect.secured import until
 from tests.connect.sessions import command, connected, environment
 
 pytestmark = pytest.mark.timeout(300)
@@ -88,10 +89,15 @@ def test_submit_wait_log_and_results(
         assert "last loss 4.0" in log.stdout, log.stderr
         fetched = _hpc(laptop, folder, "results", job, "--on", "mini", "-o", "back")
         assert fetched.returncode == 0, fetched.stderr
-        listed = _hpc(laptop, folder, "jobs", "--on", "mini", "--json")
-        assert job in {row["id"] for row in json.loads(listed.stdout)}
+
+        def listed() -> set[str]:
+            shown = _hpc(laptop, folder, "jobs", "--on", "mini", "--json")
+            return {row["id"] for row in json.loads(shown.stdout)}
+
+        found = job in listed()
         logins = cluster.authentications("login1", "alice") - before
         assert logins == (0 if session else 4)
+        until(lambda: found or job in listed())  # the database lags behind the queue
     back = {path.name for path in (folder / "back").rglob("*") if path.is_file()}
     assert "cell03_1.png" in back
 
