@@ -10,12 +10,13 @@ import json
 import re
 import secrets
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect import remote
+from jupyter_hpc.connect import remote, scripts
 from jupyter_hpc.connect.remote import Account, first
 from jupyter_hpc.errors import HpcError, LaunchFailed
 from jupyter_hpc.relay.bundle import relay_source
@@ -81,6 +82,7 @@ class Launcher:
         self._job_id = job_id
         self._on_node = on_node
         self._starter = starter
+        self._dead = ""  # the private folder of a server that `find` saw dead
 
     async def find(self) -> ServerAddress | None:
         """The server that already runs in this job, if its processes live."""
@@ -90,21 +92,23 @@ class Launcher:
             _NODE_LOCAL.format(job_id=self._job_id),
         )
         if not first(fields, "session"):
+            self._dead = first(fields, "dead")
             return None
         return _address(fields, first(fields, "session"), first(fields, "secret"))
 
     async def start(self, *, home_writable: bool, tcp: bool = False) -> ServerAddress:
         """Start a server; raises LaunchFailed with what went wrong and what to do.
 
-        `tcp` makes its relay listen on a port of the node as well.
+        To be called after `find`. A server that another connect starts at this moment is
+        ours, too. `tcp` makes its relay listen on a port of the node as well.
         """
         secret = secrets.token_hex(32)
         files = self._files(secret)
         if home_writable:
-            folder = self._account.job_folder(self._job_id)
-            session = await remote.place_files(self._starter, folder, files)
-            if not session:
-                return await self._started_by_another(folder)
+            placed = await self._place_alone(files)
+            if isinstance(placed, ServerAddress):
+                return placed
+            session = placed
         else:
             prefix = _NODE_LOCAL.format(job_id=self._job_id)
             session = await remote.place_files(self._on_node, prefix, files, node_local=True)
@@ -131,19 +135,27 @@ class Launcher:
             f"Look at {session}/jupyter.log on the cluster: `jupyter-hpc logs NAME` shows it.",
         )
 
-    async def _started_by_another(self, folder: str) -> ServerAddress:
-        """Another connect starts the server at this moment: its server is ours, too."""
-        names = ("address", "failed")
-        found, fields = await remote.await_file(self._on_node, folder, names, START_SECONDS)
-        if found == "failed":
-            raise explain_failure(fields, self._profile)
-        address = await self.find()
-        if address is None:
-            raise LaunchFailed(
-                f"Another connect began to start Jupyter in job {self._job_id} and did not finish.",
-                "Connect again in a minute.",
+    async def _place_alone(self, files: Mapping[str, bytes]) -> str | ServerAddress:
+        """The folder with our files in it, or the server that somebody else has started."""
+        folder = self._account.job_folder(self._job_id)
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            session = await remote.place_files(self._starter, folder, files, dead=self._dead)
+            if session:
+                return session
+            # Who began may have died before the launch: then the lock grows old, and is ours.
+            found, fields = await remote.await_file(
+                self._on_node, folder, ("address", "failed"), scripts.LOCK_SECONDS
             )
-        return address
+            if found == "failed":
+                raise explain_failure(fields, self._profile)
+            address = await self.find() if found else None
+            if address is not None:
+                return address
+        raise LaunchFailed(
+            f"Another connect began to start Jupyter in job {self._job_id} and did not finish.",
+            "Connect again in a minute.",
+        )
 
     async def _run_step(
         self, session: str, step: Sequence[str], home_writable: bool

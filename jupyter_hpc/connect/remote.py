@@ -86,20 +86,26 @@ async def prepare_account(runner: Runner, fresh_secret: str) -> Account:
 
 
 async def place_files(
-    runner: Runner, folder: str, files: Mapping[str, bytes], *, node_local: bool = False
+    runner: Runner,
+    folder: str,
+    files: Mapping[str, bytes],
+    *,
+    node_local: bool = False,
+    dead: str = "",
 ) -> str:
     """Write 0600 files into a 0700 folder and return that folder's path.
 
     With `node_local`, `folder` is only a prefix: the folder is made anew with a
     name that nobody can have taken before. Else "" is returned when another connect
-    is starting the server in it right now.
+    is starting the server in it right now, or has done so since `find_server` said
+    that only the server `dead` stood there ("": none).
     """
     lines = b"".join(
         name.encode() + b" " + base64.b64encode(data) + b"\n" for name, data in files.items()
     )
     where = "node-local" if node_local else "home"
     done = await runner.run(
-        script(scripts.PLACE, folder, where, str(scripts.LOCK_SECONDS)), stdin=lines
+        script(scripts.PLACE, folder, where, str(scripts.LOCK_SECONDS), dead), stdin=lines
     )
     fields = read_fields(done.stdout)
     if done.ok and first(fields, "busy"):
@@ -181,7 +187,10 @@ async def await_file(
 
 
 async def find_server(runner: Runner, folder: str, node_local: str) -> dict[str, list[str]]:
-    """The address of a live server of this job, run on its node; {} if there is none."""
+    """The address of a live server of this job, run on its node; without one, no `session`.
+
+    `dead` is then the private folder of a server that is gone, where there was one.
+    """
     done = await runner.run(script(scripts.FIND_SERVER, folder, node_local))
     return read_fields(done.stdout)
 

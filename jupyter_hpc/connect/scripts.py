@@ -36,31 +36,59 @@ printf 'home=%s\nstate=%s\nuid=%s\nuser=%s\nhost=%s\nwritable=%s\n' \
 exit 0
 """
 
+# field NAME FILE: the value of a line `NAME=value` of the file
+FIELD = r"""
+field() {
+    while IFS='=' read -r key value; do
+        [ "$key" != "$1" ] || printf '%s\n' "$value"
+    done <"$2"
+}
+"""
+
 # Lines `name base64` on stdin become 0600 files of the folder, each whole. In the home
-# folder, one connect at a time: the folder `lock` says that somebody is starting the
-# server; launch.sh removes it, and one that is too old belongs to somebody who died.
-PLACE = r"""
+# folder, one connect at a time: the link `lock` says since when somebody is starting the
+# server, and appears with that time in one step; launch.sh removes it. A lock that is too
+# old belongs to somebody who died, and of those who see that, one may follow: who makes
+# the link that is named after it. `$4` is the dead server that the caller has seen (its
+# private folder): where another address stands, somebody has started a server since.
+PLACE = (
+    FIELD
+    + r"""
 umask 077
 folder=$1
 if [ "$2" = node-local ]; then
     folder=$(mktemp -d "$1.XXXXXX") || exit 73
 else
     mkdir -p "$folder" && chmod 700 "$folder" || exit 73
+    lock=$folder/lock
+    busy() { printf 'busy=yes\n'; exit 0; }
     now=$(date +%s)
-    if ! mkdir "$folder/lock" 2>/dev/null; then
-        then=$(cat "$folder/lock/at" 2>/dev/null)
-        if [ -n "$then" ] && [ "$((now - then))" -lt "$3" ]; then
-            printf 'busy=yes\n'
-            exit 0
+    tries=0
+    until ln -s "$now" "$lock" 2>/dev/null; do
+        then=$(readlink "$lock")
+        if [ -z "$then" ]; then # removed at this moment; else there is no room for a link
+            tries=$((tries + 1))
+            [ "$tries" -lt 5 ] || { ln -s "$now" "$lock" && break; } || exit 73
+            continue
         fi
+        [ "$((now - then))" -ge "$3" ] || busy
+        ln -s "$now" "$folder/.after.$then" 2>/dev/null || busy
+        ln -s "$now" "$lock.$$" && mv -f "$lock.$$" "$lock" || exit 73
+        break
+    done
+    started=$(field folder "$folder/address" 2>/dev/null)
+    if [ -n "$started" ] && [ "$started" != "$4" ]; then
+        rm -f "$lock"
+        busy
     fi
-    printf %s "$now" >"$folder/lock/at" || exit 73
+    rm -f "$folder/address" "$folder/failed" "$folder/ended" "$folder/extension"
 fi
 while read -r name data; do
     printf %s "$data" | base64 -d >"$folder/.new" && mv -f "$folder/.new" "$folder/$name" || exit 73
 done
 printf 'folder=%s\n' "$folder"
 """
+)
 
 EXITED = "jupyter-hpc: exit "  # the last line of a detached command's log
 
@@ -148,11 +176,14 @@ START_AND_AWAIT = (
     + r"""
 session=$1 ticks=$2
 shift 2
-rm -f "$session/address" "$session/failed" "$session/ended" "$session/extension"
 detach "$session/srun.log" "$@"
 srun=$detached
 await_one "$session" "$ticks" address failed
-[ ! -s "$session/address" ] || kill -s KILL -- "-$srun" 2>/dev/null
+if [ -s "$session/address" ]; then
+    kill -s KILL -- "-$srun" 2>/dev/null
+elif ! kill -0 "$srun" 2>/dev/null; then
+    rm -f "$session/lock" # nobody starts anything any more
+fi
 """
 )
 
@@ -179,12 +210,14 @@ mkdir -p "$2" && mv -f "$1" "$2/salloc.log"
 
 # Looks for a server that an earlier connect started in this job: in the home folder,
 # or in a folder of this node where the home could not be written. Only a real folder
-# of our own counts, and only a server whose processes live.
-FIND_SERVER = r"""
+# of our own counts, and only a server whose processes live; a dead one is named.
+FIND_SERVER = (
+    FIELD
+    + r"""
 for session in "$1" "$2".*; do
     if [ -d "$session" ] && [ ! -L "$session" ] && [ -O "$session" ] \
         && [ -s "$session/address" ]; then
-        pid=$(sed -n 's/^jupyter_pid=\([0-9][0-9]*\)$/\1/p' "$session/address")
+        pid=$(field jupyter_pid "$session/address")
         if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
             printf 'session=%s\n' "$session"
             cat "$session/address"
@@ -192,10 +225,12 @@ for session in "$1" "$2".*; do
             printf 'token=%s\n' "$(cat "$session/token")"
             exit 0
         fi
+        [ "$session" != "$1" ] || printf 'dead=%s\n' "$(field folder "$session/address")"
     fi
 done
 exit 0
 """
+)
 
 
 # The size of a file, then its bytes from an offset on; a file that has become shorter

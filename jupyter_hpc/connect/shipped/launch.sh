@@ -18,12 +18,12 @@ tcp=$3
 
 tell() { # tell FILE TEXT: the file appears whole or not at all
     printf '%s\n' "$2" >"$session/.$1.$$" && mv -f "$session/.$1.$$" "$session/$1"
-    rm -rf "$session/lock" # the start is over, one way or the other
 }
 
 give_up() { # give_up KIND TEXT
     tell failed "kind=$1
 $2"
+    rm -f "$session/lock" # the start is over
     exit 1
 }
 
@@ -73,7 +73,8 @@ $(tail -n 20 "$private/line.log" | sed 's/^/output=/')"
 }
 
 # The environment lines may take minutes: whoever connects meanwhile shall go on waiting.
-[ ! -d "$session/lock" ] || printf %s "$(($(date +%s) + 600))" >"$session/lock/at"
+[ ! -L "$session/lock" ] || { ln -s "$(($(date +%s) + 600))" "$session/lock.$$" &&
+    mv -f "$session/lock.$$" "$session/lock"; }
 # shellcheck source=/dev/null
 . "$session/environment.sh"
 
@@ -155,11 +156,12 @@ port=$(cat "$private/relay.port" 2>/dev/null)
 python=$python
 jupyter_pid=$jupyter_pid
 keeper_pid=$keeper_pid"
+rm -f "$session/lock"
 trap 'kill "$jupyter_pid" 2>/dev/null; kill "$keeper_pid" 2>/dev/null; wait; forget; exit 143' TERM INT HUP
 wait "$jupyter_pid"
 code=$?
 kill "$keeper_pid" 2>/dev/null
-rm -f "$session/address"
+case $(cat "$session/address" 2>/dev/null) in *"folder=$private"*) rm -f "$session/address" ;; esac
 tell ended "code=$code
 $(tail -n 20 "$session/jupyter.log" | sed 's/^/output=/')"
 exit "$code"
