@@ -51,8 +51,8 @@ class Verification:
     differences: tuple[Difference, ...] = ()
     compared: tuple[int, ...] = ()
     overrides: Mapping[str, Any] | None = None
-    #: Whether each ran to its end, and whether the notebook shows the same every time;
-    #: the second run of the notebook is only made when something differs.
+    #: Whether each ran to its end, and whether the notebook shows the same every time:
+    #: it is run twice when something differs, or when that is asked for.
     notebook_done: bool = False
     script_done: bool = False
     stable: bool = True
@@ -107,6 +107,7 @@ async def verify(
     *,
     seconds: float = 120.0,
     python: str = sys.executable,
+    twice: bool = False,
 ) -> Verification:
     """Run both and compare printed text, displayed values and the number of figures."""
     values = {**small_budget(conversion), **(overrides or {})}
@@ -118,7 +119,7 @@ async def verify(
             script = await trials.script()
             found = _differences(reference, script, conversion)
             stable = True
-            if found:
+            if found or twice:
                 # What differs between two runs of the notebook itself proves nothing.
                 again = await trials.notebook("notebook-again")
                 unstable = {d.cell for d in _differences(reference, again, conversion)}
