@@ -211,7 +211,7 @@ async def run_both(
     source: Source, conversion: Conversion, python: str, seconds: float
 ) -> Verification:
     return await verify(
-        source[2], conversion, LocalRunner(), seconds=seconds, python=python, twice=True
+        source[2], conversion, LocalRunner(), seconds=seconds, python=python, strict=True
     )
 
 
@@ -219,8 +219,6 @@ def kind_of(outcome: Verification) -> str:
     """What one pair of runs says; only a notebook that ends well and is stable counts."""
     if outcome.equal is None:
         return "no reference"
-    if not outcome.notebook_done:
-        return "partly equal" if outcome.equal else "partly different"
     if not outcome.script_done:
         return "script failed"
     if not outcome.stable:

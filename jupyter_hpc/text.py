@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+
+#: Colours and movements of the cursor, as programs write them to a terminal.
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def printable(text: str, limit: int = 2000) -> str:
@@ -18,6 +22,11 @@ def printable(text: str, limit: int = 2000) -> str:
         or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co")
     )
     return cleaned if len(cleaned) <= limit else cleaned[: limit - 1] + "…"
+
+
+def uncoloured(text: str) -> str:
+    """The text as it reads on a terminal, without colours."""
+    return _TERMINAL.sub("", text)
 
 
 def printable_lines(text: str, limit: int = 20000) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_hpc.text import uncoloured
+
 _MARK = re.compile(r"\x1ecell (\d+)\x1e\n")
 _CLEARED = re.compile(r"\x1eclear( later)?\x1e\n")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: Parts of a line that differ between any two runs.
 _VARIABLE = (
     (re.compile(r"0x[0-9a-fA-F]{6,}"), "0x…"),
@@ -44,7 +45,7 @@ class CellOutput:
 def normal(text: str) -> str:
     """Text without colours, progress bars, times and addresses."""
     lines = []
-    for line in _ANSI.sub("", text).replace("\r\n", "\n").split("\n"):
+    for line in uncoloured(text).replace("\r\n", "\n").split("\n"):
         while "\x08" in line:
             line = re.sub(r"[^\x08]?\x08", "", line, count=1)
         line = line.rstrip("\r").rsplit("\r", 1)[-1]

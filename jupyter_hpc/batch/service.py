@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,8 +119,12 @@ async def verified(
     if not converted.ok or converted.conversion.mode != "script":
         return converted
     values = checked_settings(converted.conversion, settings or {})
-    options = {"python": python} if python else {}
     outcome = await verify(
-        converted.path, converted.conversion, runner, values, seconds=seconds, **options
+        converted.path,
+        converted.conversion,
+        runner,
+        values,
+        seconds=seconds,
+        python=python or sys.executable,
     )
     return replace(converted, verification=outcome)

@@ -19,6 +19,7 @@ from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
 from jupyter_hpc.batch.write import DRIVER, driver_source
 from jupyter_hpc.errors import CommandTimeout
 from jupyter_hpc.runner import Completed, Runner
+from jupyter_hpc.text import uncoloured
 
 #: Names whose values decide how long a training runs.
 _LENGTH = re.compile(r"(?i)(?:^|_)(?:n_?|num_?|max_?)?(?:epochs?|iters?|iterations|steps)$")
@@ -107,19 +108,26 @@ async def verify(
     *,
     seconds: float = 120.0,
     python: str = sys.executable,
-    twice: bool = False,
+    strict: bool = False,
 ) -> Verification:
-    """Run both and compare printed text, displayed values and the number of figures."""
+    """Run both and compare printed text, displayed values and the number of figures.
+
+    With `strict`, only a notebook that comes to its end is compared, and it is run twice
+    in any case.
+    """
     values = {**small_budget(conversion), **(overrides or {})}
     values = {name: value for name, value in values.items() if _known(conversion, name)}
     with tempfile.TemporaryDirectory(prefix="jupyter-hpc-verify-") as name:
         trials = _Trials(Path(name), notebook, conversion, runner, values, seconds, python)
         try:
             reference = await trials.notebook("notebook")
+            if strict and not reference.complete:
+                reason = _last_line(reference.stderr)
+                return Verification(None, f"The notebook did not come to its end: {reason}.")
             script = await trials.script()
             found = _differences(reference, script, conversion)
             stable = True
-            if found or twice:
+            if found or strict:
                 # What differs between two runs of the notebook itself proves nothing.
                 again = await trials.notebook("notebook-again")
                 unstable = {d.cell for d in _differences(reference, again, conversion)}
@@ -165,7 +173,7 @@ def _outcome(
 
 def _last_line(text: str) -> str:
     """What a run said last, best in words of its own."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in uncoloured(text).splitlines() if line.strip()]
     own = [line for line in lines if line[:1] != "["] or lines
     return own[-1].removeprefix("[jupyter-hpc] ").rstrip(".") if own else ""
 

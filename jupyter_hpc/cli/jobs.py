@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import FinishedJob, Job, Phase
 from jupyter_hpc.slurm.reasons import explain_reason
-from jupyter_hpc.text import printable
+from jupyter_hpc.text import printable, uncoloured
 
 #: How far back finished jobs are listed.
 _HISTORY_SECONDS = 24 * 3600
@@ -27,7 +26,6 @@ _HISTORY_SECONDS = 24 * 3600
 #: Seconds between two looks at a log that is followed.
 _FOLLOW_POLL = 5.0
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 on_option = click.option("--on", metavar="NAME", help="The cluster; without it, the one we are on.")
 
@@ -125,7 +123,7 @@ async def _first_log(place: Place, client: SlurmClient, job_id: str, wait: bool)
 
 def _harmless(text: str) -> str:
     """A log without colours and without whatever else could command a terminal."""
-    plain = _ESCAPES.sub("", text)
+    plain = uncoloured(text)
     return "".join(char for char in plain if char in "\n\t\r" or char.isprintable())
 
 

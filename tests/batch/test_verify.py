@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_hpc.batch.outputs import normal
-from jupyter_hpc.batch.verify import small_budget, verify
+from jupyter_hpc.batch.verify import Verification, small_budget, verify
 from jupyter_hpc.runner import LocalRunner
 from tests.batch.notebooks import converted
 
@@ -30,6 +30,25 @@ async def test_equal(tmp_path: Path) -> None:
     assert found.equal is True, found
     assert found.overrides == {"EPOCHS": 1} and found.compared == (1, 2, 3, 4, 5)
     assert (tmp_path / "data.txt").read_text(encoding="utf-8") == "kept"
+
+
+async def test_a_strict_comparison_wants_a_notebook_that_ends_and_repeats(tmp_path: Path) -> None:
+    async def strictly(*cells: str) -> Verification:
+        conversion = converted(tmp_path, list(cells))
+        path = tmp_path / "a.ipynb"
+        return await verify(path, conversion, LocalRunner(), seconds=60, strict=True)
+
+    fails = await strictly("print(1)", "not_defined")
+    assert fails.equal is None
+    assert fails.message == (
+        "The notebook did not come to its end: NameError: name 'not_defined' is not defined."
+    )
+    # Both runs of the first pair say 1: only the second run of the notebook says 2.
+    count = "from pathlib import Path\nfile = Path({!r})\nruns = len(file.read_text())\n"
+    (tmp_path / "runs").write_text("")
+    once = count + "file.write_text('.' * (runs + 1))\nprint(max(runs, 1))"
+    varies = await strictly(once.format(str(tmp_path / "runs")))
+    assert varies.equal is True and not varies.stable
 
 
 async def test_a_wrong_conversion_is_found(tmp_path: Path) -> None:
