@@ -11,6 +11,7 @@ from jupyter_hpc.text import uncoloured
 
 _MARK = re.compile(r"\x1ecell (\d+)\x1e\n")
 _CLEARED = re.compile(r"\x1eclear( later)?\x1e\n")
+_LIVE_FIGURE = "window.mpl"
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 #: Parts of a line that differ between any two runs.
 _VARIABLE = (
@@ -37,7 +38,8 @@ class CellOutput:
     """The output of one cell."""
 
     text: str = ""
-    images: int = 0
+    #: None: drawn live by a browser (`%matplotlib notebook`), and therefore not to be counted.
+    images: int | None = 0
     #: Holds controls whose output only a browser shows.
     controls: bool = False
 
@@ -82,7 +84,7 @@ def notebook_outputs(notebook: Mapping[str, Any]) -> dict[int, CellOutput]:
     for number, cell in enumerate(notebook["cells"], 1):
         if cell.get("cell_type") != "code" or cell.get("execution_count") is None:
             continue
-        text, images, controls = "", 0, False
+        text, images, controls, live = "", 0, False, False
         for output in cell.get("outputs", ()):
             kind = output.get("output_type")
             data = output.get("data", {})
@@ -91,13 +93,14 @@ def notebook_outputs(notebook: Mapping[str, Any]) -> dict[int, CellOutput]:
             elif _WIDGET in data:
                 controls = controls or "interactive(" in _joined(data.get("text/plain", ""))
             elif kind in ("execute_result", "display_data"):
+                live = live or _LIVE_FIGURE in _joined(data.get("application/javascript", ""))
                 # A picture of a formula is no figure: its LaTeX is what a script saves.
                 if "text/latex" not in data and any(name.startswith("image/") for name in data):
                     images += 1
                 if not text.endswith("\n") and text:
                     text += "\n"
                 text += _joined(data.get("text/plain", "")) + "\n"
-        found[number] = CellOutput(normal(text), images, controls)
+        found[number] = CellOutput(normal(text), None if live else images, controls)
     return found
 
 

@@ -193,7 +193,7 @@ def _differences(left: _Trial, right: _Trial, conversion: Conversion) -> list[Di
             continue
         if one.text != two.text:
             found.append(Difference(number, "text", one.text, two.text))
-        elif one.images != two.images:
+        elif one.images != two.images and None not in (one.images, two.images):
             found.append(Difference(number, "figures", str(one.images), str(two.images)))
     return found
 

@@ -65,6 +65,13 @@ async def test_a_wrong_conversion_is_found(tmp_path: Path) -> None:
     ]
 
 
+async def test_figures_that_a_browser_draws_live_are_not_counted(tmp_path: Path) -> None:
+    cells = ["%matplotlib notebook\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);\nprint(1)"]
+    conversion = converted(tmp_path, cells)
+    found = await verify(tmp_path / "a.ipynb", conversion, LocalRunner(), seconds=60)
+    assert found.equal is True, found
+
+
 @pytest.mark.parametrize("pause", [600, 0], ids=["both are slow", "the script goes on and fails"])
 async def test_what_both_reached_within_the_budget_is_compared(tmp_path: Path, pause: int) -> None:
     cells = ["print('a')", "print('b')", "import time\ntime.sleep(600)", "not_defined"]
