@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 
 from jupyter_hpc.connect.ssh_types import OnClosed, OnData, OnDrained
 
@@ -19,7 +20,7 @@ EARLY_LIMIT = 2_000_000
 STDERR_LIMIT = 1_000_000
 
 
-class Receiving:
+class Receiving(ABC):
     """Hands bytes to the receiver; those that come before there is one are kept.
 
     A host that sends without end before it is listened to is held up: it may be hostile.
@@ -54,11 +55,13 @@ class Receiving:
         if self._ended.is_set():
             self._tell_end()
 
+    @abstractmethod
     def pause_reading(self) -> None:
-        raise NotImplementedError
+        """Hold the other end up: bytes on their way are still delivered."""
 
+    @abstractmethod
     def resume_reading(self) -> None:
-        raise NotImplementedError
+        """Let the other end go on."""
 
     async def skip_past(self, marker: bytes, limit: int = 1_000_000) -> bytes | None:
         """Drop everything up to and including `marker`; returns what was dropped.
