@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.tools import ROOT, unavailable
+from tests.waiting import eventually
 
 START_SECONDS = 100.0
 
@@ -140,15 +140,17 @@ def _wait_until_it_answers(
     process: subprocess.Popen[bytes], home: Path, log: Path
 ) -> dict[str, str]:
     file = home / "runtime" / f"jpserver-{process.pid}.json"
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise AssertionError(f"the server ended at once:\n{log.read_text(errors='replace')}")
+
+    def look() -> dict[str, str] | None:
+        assert process.poll() is None, f"it ended at once:\n{log.read_text(errors='replace')}"
         with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
             info: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
             return info
-        time.sleep(0.05)
-    raise AssertionError(f"no server after {START_SECONDS} s:\n{log.read_text(errors='replace')}")
+        return None
+
+    return eventually(
+        look, lambda: f"no server:\n{log.read_text(errors='replace')}", seconds=START_SECONDS
+    )
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ import pytest
 from tests.browser.lab import QUIET_SETTINGS
 from tests.browser.steps import run_cell, show_panel
 from tests.tools import ROOT
+from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -85,13 +85,14 @@ def prepare_home(home: Path) -> None:
 
 
 def wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
-    deadline = time.monotonic() + 100
-    while time.monotonic() < deadline and process.poll() is None:
-        found = re.search(r"http://\S+\?token=\w+", log.read_text(errors="replace"))
-        if found:
-            return found[0]
-        time.sleep(0.1)
-    raise AssertionError(f"the demo gave no address:\n{log.read_text(errors='replace')}")
+    def told() -> str:
+        return f"the demo gave no address:\n{log.read_text(errors='replace')}"
+
+    def look() -> re.Match[str] | None:
+        assert process.poll() is None, told()
+        return re.search(r"http://\S+\?token=\w+", log.read_text(errors="replace"))
+
+    return eventually(look, told, seconds=100)[0]
 
 
 def test_a_notebook_works_idles_and_lets_go(

@@ -13,13 +13,13 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 from tests.cluster.config import DATABASE_PASSWORD
 from tests.cluster.host import Host
 from tests.cluster.layout import CLUSTER_NAME, USERS
 from tests.cluster.room import CHECKOUT, StartFailed
+from tests.waiting import eventually
 
 #: Settings that must be the same when the files are made and when they are used.
 _INSTALL = (
@@ -82,10 +82,13 @@ def install(target: Path) -> None:
 
 def start(login: Host, patience: float = 60) -> None:
     """Start MariaDB, wait until it answers, and start slurmdbd."""
-    deadline = time.monotonic() + patience
     login.start("mariadbd")
-    while not _greets(login.file("/run/mysqld/mysqld.sock")):
-        _give_up_after(deadline, login, "mariadbd")
+    eventually(
+        lambda: _greets(login.file("/run/mysqld/mysqld.sock")),
+        lambda: f"mariadbd is not ready: {login.log('mariadbd')[-2000:]}",
+        seconds=patience,
+        error=StartFailed,
+    )
     login.start("slurmdbd")
 
 
@@ -96,9 +99,11 @@ def fill(login: Host, database: Path) -> None:
     """
     start(login)
     login.start("slurmctld")
-    deadline = time.monotonic() + 60
-    while "gres|gpu:p4" not in login.run(["sacctmgr", "-nP", "list", "tres"]).stdout:
-        _give_up_after(deadline, login, "slurmctld")
+    eventually(
+        lambda: "gres|gpu:p4" in login.run(["sacctmgr", "-nP", "list", "tres"]).stdout,
+        lambda: f"slurmctld is not ready: {login.log('slurmctld')[-2000:]}",
+        error=StartFailed,
+    )
     # Without a controller to notify, every change takes half the time.
     login.stop("slurmctld", signal.SIGKILL)
     done = login.run(["sacctmgr", "-i"], input=sacctmgr_commands(), timeout=60)
@@ -126,9 +131,3 @@ def _greets(path: Path) -> bool:
             return len(probe.recv(16)) > 4
         except OSError:
             return False
-
-
-def _give_up_after(deadline: float, host: Host, daemon: str) -> None:
-    if time.monotonic() > deadline:
-        raise StartFailed(f"{daemon} did not get ready: {host.log(daemon)[-2000:]}")
-    time.sleep(0.02)

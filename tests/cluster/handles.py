@@ -25,6 +25,7 @@ from tests.cluster.network import Network
 from tests.cluster.room import StartFailed
 from tests.cluster.slow import slow_line
 from tests.cluster.switches import Switches
+from tests.waiting import eventually
 
 
 class Handles:
@@ -173,11 +174,15 @@ class Handles:
     def crash(self, host: str) -> None:
         """Power off a node: its cable is dead and every process gone."""
         self.cut(host)
-        while processes := self.hosts[host].processes():
+
+        def killed() -> bool:
+            processes = self.hosts[host].processes()
             for process in processes:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
-            time.sleep(0.01)
+            return not processes
+
+        eventually(killed, f"no process is left on {host}", error=TimeoutError)
 
     @contextmanager
     def changed_host_key(self, host: str) -> Iterator[None]:
@@ -198,19 +203,25 @@ class Handles:
 
     def wait_until_idle(self, patience: float = 60) -> None:
         """Wait until every node is idle."""
-        deadline = time.monotonic() + patience
-        # A client that finds nobody listening sleeps for a second before it tries again.
-        while not self.hosts[LOGIN].listens(6817) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        while True:
-            shown = self.run(LOGIN, ["sinfo", "-h", "-N", "-o", "%N %T"])
+        shown = ""
+
+        def idle() -> bool:
+            nonlocal shown
+            # A client that finds nobody listening sleeps for a second before it tries again.
+            if not self.hosts[LOGIN].listens(6817):
+                shown = "no controller"
+                return False
+            done = self.run(LOGIN, ["sinfo", "-h", "-N", "-o", "%N %T"])
+            shown = done.stdout + done.stderr
             # A node appears once for each of its partitions.
-            if set(shown.stdout.splitlines()) == {f"{node} idle" for node in NODES}:
-                return
-            if time.monotonic() > deadline:
-                log = self.log(LOGIN, "slurmctld")[-2000:]
-                raise StartFailed(f"nodes are not idle: {shown.stdout}{shown.stderr}{log}")
-            time.sleep(0.05)
+            return set(done.stdout.splitlines()) == {f"{node} idle" for node in NODES}
+
+        eventually(
+            idle,
+            lambda: f"nodes are not idle: {shown}{self.log(LOGIN, 'slurmctld')[-2000:]}",
+            seconds=patience,
+            error=StartFailed,
+        )
 
     def heal(self, patience: float = 90) -> None:
         """Repair every fault, end every job, and wait until all nodes are idle."""

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import IO, Any
 from jupyter_hpc.runner import COMMAND_LOG_VARIABLE
 from tests.cluster.layout import COMMAND_LOG, user_named
 from tests.cluster.room import CLEAN_ENVIRONMENT, StartFailed, on_cpu
+from tests.waiting import eventually
 
 
 @dataclass(frozen=True)
@@ -201,11 +201,12 @@ class Host:
             if code:
                 message = said.read().decode("utf-8", "replace")
                 raise StartFailed(f"{daemon} on {self.name} exited with {code}: {message}")
-        deadline = time.monotonic() + 60
-        while wait and not self._is_ready(daemon):
-            if time.monotonic() > deadline:
-                raise StartFailed(f"{daemon} on {self.name} is gone: {self.log(daemon)[-2000:]}")
-            time.sleep(0.02)
+        if wait:
+            eventually(
+                lambda: self._is_ready(daemon),
+                lambda: f"{daemon} on {self.name} is gone: {self.log(daemon)[-2000:]}",
+                error=StartFailed,
+            )
 
     def _is_ready(self, daemon: str) -> bool:
         port = DAEMONS[daemon].port
@@ -251,11 +252,12 @@ class Host:
         if process is None:
             return
         os.kill(process.pid, sig)
-        deadline = time.monotonic() + patience
-        while Path(f"/proc/{process.pid}").exists():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{daemon} on {self.name} did not end on {sig.name}")
-            time.sleep(0.01)
+        eventually(
+            lambda: not Path(f"/proc/{process.pid}").exists(),
+            f"{daemon} on {self.name} ends on {sig.name}",
+            seconds=patience,
+            error=TimeoutError,
+        )
 
     def kill_sessions(self, user: str | None = None) -> int:
         """Kill sshd's connections, of one user or of all, not its listener; how many."""

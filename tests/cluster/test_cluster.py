@@ -8,21 +8,14 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.layout import CHATTER, NODES, user_named
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
-
-
-def _eventually(condition: Callable[[], bool], patience: float = 60) -> None:
-    deadline = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_it_says_how_long_it_took_to_start(cluster: Cluster) -> None:
@@ -121,9 +114,9 @@ def test_accounting_knows_who_may_do_what(healed_cluster: Cluster) -> None:
         "long QOSMaxWallDurationPerJobLimit",
     ]
     queue = ["squeue", "-h", "-t", "PD", "-S", "j", "-o", "%j %r"]
-    _eventually(lambda: healed_cluster.run("login1", queue).stdout.splitlines() == wanted)
+    eventually(lambda: healed_cluster.run("login1", queue).stdout.splitlines() == wanted)
     past = ["sacct", "-X", "-n", "-P", "-o", "User"]
-    _eventually(lambda: "alice" in healed_cluster.run("login1", past, user="alice").stdout)
+    eventually(lambda: "alice" in healed_cluster.run("login1", past, user="alice").stdout)
 
 
 def test_a_job_that_takes_too_much_memory_is_killed(healed_cluster: Cluster) -> None:
@@ -132,7 +125,7 @@ def test_a_job_that_takes_too_much_memory_is_killed(healed_cluster: Cluster) -> 
     answer = healed_cluster.run("login1", asked, user="alice")
     assert "oom" in answer.stderr.lower(), answer.stderr
     queue = ["squeue", "-h", "-t", "all", "-o", "%T %u"]
-    _eventually(lambda: "OUT_OF_MEMORY alice" in healed_cluster.run("login1", queue).stdout)
+    eventually(lambda: "OUT_OF_MEMORY alice" in healed_cluster.run("login1", queue).stdout)
 
 
 def test_users_run_jupyterlab_and_this_checkout(cluster: Cluster) -> None:
@@ -146,13 +139,13 @@ def test_users_run_jupyterlab_and_this_checkout(cluster: Cluster) -> None:
 
 def test_a_command_on_a_host_ends_with_its_caller(cluster: Cluster) -> None:
     process = cluster.popen("cpu01", ["sleep", "4711"], user="alice")
-    _eventually(lambda: _runs(cluster, "cpu01", "sleep 4711"))
+    eventually(lambda: _runs(cluster, "cpu01", "sleep 4711"))
     process.kill()
     process.wait()
-    _eventually(lambda: not _runs(cluster, "cpu01", "sleep 4711"))
+    eventually(lambda: not _runs(cluster, "cpu01", "sleep 4711"))
     with pytest.raises(subprocess.TimeoutExpired):
         cluster.run("cpu01", ["sh", "-c", "sleep 4712 & wait"], timeout=0.3)
-    _eventually(lambda: not _runs(cluster, "cpu01", "sleep 4712"))
+    eventually(lambda: not _runs(cluster, "cpu01", "sleep 4712"))
 
 
 def _runs(cluster: Cluster, host: str, line: str) -> bool:
@@ -175,7 +168,7 @@ def test_a_fault_of_its_cable_stops_the_laptop_and_nothing_else(
     else:
         healed_cluster.fill_hole()
     # The first packets may still find the neighbour unknown.
-    _eventually(lambda: laptop.ssh("login1", "true").returncode == 0)
+    eventually(lambda: laptop.ssh("login1", "true").returncode == 0)
 
 
 def test_an_open_connection_survives_a_short_black_hole(healed_cluster: Cluster) -> None:
@@ -203,7 +196,7 @@ def test_a_cut_node_is_lost_to_the_cluster(healed_cluster: Cluster) -> None:
     assert reach(1) == 255
     healed_cluster.restore("gpu01")
     # The first packets may still find the neighbour unknown.
-    _eventually(lambda: reach(30) == 0)
+    eventually(lambda: reach(30) == 0)
 
 
 def test_daemons_stop_and_start(healed_cluster: Cluster) -> None:
@@ -217,7 +210,7 @@ def test_daemons_stop_and_start(healed_cluster: Cluster) -> None:
 
 def test_ssh_sessions_can_be_killed_one_by_one(healed_cluster: Cluster) -> None:
     # Sessions of earlier tests may still be about to close.
-    _eventually(lambda: healed_cluster.kill_sessions("login1") == 0)
+    eventually(lambda: healed_cluster.kill_sessions("login1") == 0)
     before = healed_cluster.authentications(user="alice")
     open_ones = {
         user: subprocess.Popen(

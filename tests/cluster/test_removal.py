@@ -18,6 +18,7 @@ from tests.cluster.fixtures import require
 from tests.cluster.layout import Slot
 from tests.cluster.room import CHECKOUT
 from tests.cluster.switches import Switches
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -89,10 +90,10 @@ def test_after_kill_9_all_processes_end_and_the_next_owner_sweeps(tmp_path: Path
         assert slots.try_lock(slot) is None
         run.kill()
         run.communicate(timeout=60)
-    deadline = time.monotonic() + 60
-    while any(line.startswith(("process", "link")) for line in _left_in(slot)):
-        assert time.monotonic() < deadline, _left_in(slot)
-        time.sleep(0.05)
+    eventually(
+        lambda: not any(line.startswith(("process", "link")) for line in _left_in(slot)),
+        lambda: f"left: {_left_in(slot)}",
+    )
     lock = slots.try_lock(slot)
     if lock is not None:  # Otherwise another test run was faster, and has swept it.
         slots.sweep(slot)

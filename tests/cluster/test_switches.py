@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import asyncssh
 import pytest
@@ -12,6 +11,7 @@ from tests.cluster import packages
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import ClusterFactory, require
 from tests.cluster.switches import Switches
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -58,7 +58,7 @@ def test_ssh_to_a_node_needs_a_job_there(guarded: Cluster) -> None:
     try:
         look = "cat /proc/self/cgroup; cat /dev/nvidia1"
         # The step that takes sessions in may begin after the job.
-        _eventually(lambda: "/step_extern" in laptop.ssh("gpu01", look).stdout)
+        eventually(lambda: "/step_extern" in laptop.ssh("gpu01", look).stdout)
         assert "Operation not permitted" in laptop.ssh("gpu01", look).stderr
         assert guarded.laptop("mallory").ssh("gpu01", "true").returncode == 255
     finally:
@@ -94,9 +94,9 @@ def test_detached_processes_end_with_their_session(strict: Cluster) -> None:
     running = "until pgrep -x -f 'sleep 5151'; do sleep 0.05; done"
     said = strict.laptop().ssh("login1", f"{start}\n{running}")
     assert said.stdout.strip().isdigit(), "it ran while the session was open"
-    _eventually(lambda: not sleeping(5151))
+    eventually(lambda: not sleeping(5151))
     strict.run("login1", ["sh", "-c", "setsid sleep 5252 >/dev/null 2>&1 &"], user="alice")
-    _eventually(lambda: sleeping(5252))
+    eventually(lambda: sleeping(5252))
     strict.laptop().ssh("login1", "true")
     assert sleeping(5252), "processes of another session live on"
 
@@ -114,7 +114,7 @@ def test_jobs_without_a_script_can_be_refused(strict: Cluster) -> None:
     assert "Interactive jobs are not allowed here" in refused.stderr
     sent = strict.run("login1", ["sbatch", "--parsable", "--wrap=sleep 600"], user="alice")
     step = ["srun", f"--jobid={sent.stdout.strip()}", "--overlap", "-n1", "hostname"]
-    _eventually(lambda: strict.run("login1", step, user="alice").stdout == "cpu01\n")
+    eventually(lambda: strict.run("login1", step, user="alice").stdout == "cpu01\n")
     strict.heal()
 
 
@@ -176,7 +176,7 @@ async def test_a_wrong_answer_is_refused(asking: Cluster, wrong: str) -> None:
     answers[wrong] = "".join(reversed(answers[wrong] + "1"))
     with pytest.raises(asyncssh.PermissionDenied):
         await _log_in(asking, [*answers.values()])
-    _eventually(lambda: asking.failed_authentications(user="alice") == before + 1)
+    eventually(lambda: asking.failed_authentications(user="alice") == before + 1)
 
 
 async def test_nodes_can_know_only_the_login_hosts_keys(asking: Cluster) -> None:
@@ -211,10 +211,3 @@ def test_what_is_missing_is_a_skip_with_one_line(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="slurm-pro; with CI=true this is a failure"):
         require(Switches())
-
-
-def _eventually(condition: Callable[[], bool], patience: float = 60) -> None:
-    deadline = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

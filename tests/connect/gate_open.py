@@ -7,7 +7,7 @@ from typing import Any
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from tests.connect.gate_helpers import World
-from tests.relay.harness import until
+from tests.waiting import until
 
 HTML: dict[str, Any] = {"Accept": "text/html"}
 WAITING = "Waiting in the queue"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 from jupyter_hpc.connect.link import Link
@@ -11,14 +10,8 @@ from jupyter_hpc.connect.link_events import (
     LinkEvent,
 )
 from jupyter_hpc.relay.frames import MAGIC
-from tests.relay.harness import (
-    PATIENCE,
-    SECRET,
-    Collector,
-    RelayProcess,
-    SocketPipe,
-    until,
-)
+from tests.relay.harness import PATIENCE, SECRET, Collector, RelayProcess, SocketPipe
+from tests.waiting import until
 
 
 class Watched:
@@ -32,10 +25,11 @@ class Watched:
         return [type(event) for event in self.events]
 
     async def told(self, kind: type[LinkEvent], timeout: float = PATIENCE) -> None:
-        deadline = time.monotonic() + timeout
-        while kind not in self.kinds():
-            assert time.monotonic() < deadline, f"no {kind.__name__} in {self.events}"
-            await asyncio.sleep(0.01)
+        await until(
+            lambda: kind in self.kinds(),
+            lambda: f"no {kind.__name__} in {self.events}",
+            seconds=timeout,
+        )
 
 
 async def heard(link: Link) -> None:

@@ -7,19 +7,22 @@ import http.client
 import json
 import os
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import user_named
 from tests.connect.sessions import Session, record, run
+from tests.waiting import eventually
 
 #: Sets a terminal's title, turns it red, and is an element for a browser.
 HOSTILE = "\x1b]0;owned\x07\x1b[31m<img src=x onerror=alert(1)>\u202e"
 
 NODE = "cpu01"
+
+#: The name under which the tests of the command line know it.
+until = eventually
 
 
 class Arguments:
@@ -94,8 +97,8 @@ class Opened:
         assert status == 201, body
         kernel = json.loads(body)["id"]
         socket = self.cluster.hosts[NODE].file(f"{self.private}/run/kernel-{kernel}-ipc-5")
-        until(socket.is_socket)
-        until(lambda: bool(self.cluster.hosts[NODE].listeners("alice")))
+        eventually(socket.is_socket)
+        eventually(lambda: bool(self.cluster.hosts[NODE].listeners("alice")))
 
     def processes(self, host: str) -> list[tuple[int, tuple[str, ...]]]:
         """(process id inside the host, command line) of alice's processes."""
@@ -118,10 +121,3 @@ def end_jobs(cluster: Cluster) -> None:
     for user in ("alice", "mallory"):
         cluster.run("login1", ["scancel", f"--user={user}"])
     cluster.wait_until_idle(60)
-
-
-def until(condition: Callable[[], bool], seconds: float = 40) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)

@@ -17,6 +17,7 @@ from typing import Any
 
 from jupyter_hpc.runner import COMMAND_LOG_VARIABLE
 from tests.cluster.laptop import Laptop
+from tests.waiting import eventually
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -84,21 +85,23 @@ class Session:
 
     def wait_for(self, name: str, timeout: float = 60, after: int = 0) -> dict[str, Any]:
         """The first event of that name from position `after` on; AssertionError if none comes."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            for event in self.events[after:]:
-                if event["event"] == name:
-                    return event
-            if self.process.poll() is not None:
-                for thread in self._threads:
-                    thread.join(20)
-                if not any(event["event"] == name for event in self.events[after:]):
-                    break
-            time.sleep(0.02)
-        raise AssertionError(
-            f"no {name!r} within {timeout} s; exit code {self.process.poll()}\n"
-            f"events: {self.events}\nstderr: {self.errors}"
-        )
+
+        def told() -> str:
+            return (
+                f"{name!r}; exit code {self.process.poll()}\n"
+                f"events: {self.events}\nstderr: {self.errors}"
+            )
+
+        def look() -> dict[str, Any] | None:
+            over = self.process.poll() is not None
+            for thread in self._threads if over else ():
+                thread.join(20)
+            found = (event for event in self.events[after:] if event["event"] == name)
+            event = next(found, None)
+            assert event or not over, told()
+            return event
+
+        return eventually(look, told, seconds=timeout)
 
     def names(self) -> list[str]:
         return [event["event"] for event in self.events]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import subprocess
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,6 @@ import asyncssh
 from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.hostkeys import HostKeyQuestion
 from jupyter_hpc.connect.prompts import Question
-
-
-async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait for something that other processes do."""
-    end = asyncio.get_running_loop().time() + seconds
-    while not condition():
-        assert asyncio.get_running_loop().time() < end, "it did not happen"
-        await asyncio.sleep(0.05)
 
 
 @dataclass

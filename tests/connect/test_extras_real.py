@@ -11,8 +11,8 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.secured import until
 from tests.connect.sessions import connected, record, run
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_new_makes_a_second_session_beside_the_first(cluster: Cluster, laptop: L
         assert names == ["mini", "mini-2"]
         assert run(laptop, "stop", "mini-2").returncode == 0
         assert two.wait_exit() == 0
-        until(lambda: cluster.jobs() == [first["job_id"]])
+        eventually(lambda: cluster.jobs() == [first["job_id"]])
 
 
 def test_new_is_called_as_its_job_is(cluster: Cluster, laptop: Laptop) -> None:

@@ -20,6 +20,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import user_named
 from tests.connect.sessions import Session, connected, run
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -32,15 +33,19 @@ def laptop(cluster: Cluster) -> Iterator[Laptop]:
 
 def _answers(session: Session, timeout: float = 15) -> None:
     """Jupyter answers through the port, at the latest after `timeout` seconds."""
-    deadline = time.monotonic() + timeout
     status = 0
-    while time.monotonic() < deadline:
+
+    def good() -> bool:
+        nonlocal status
         with contextlib.suppress(OSError):
             status = session.get("/api")[0]
-            if status == 200:
-                return
-        time.sleep(0.2)
-    raise AssertionError(f"the port answers {status}; {session.names()} {session.errors}")
+        return status == 200
+
+    eventually(
+        good,
+        lambda: f"the port answers {status}; {session.names()} {session.errors}",
+        seconds=timeout,
+    )
 
 
 def _pids(cluster: Cluster, host: str, pattern: str) -> list[str]:

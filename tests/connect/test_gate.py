@@ -11,7 +11,8 @@ import pytest
 
 from tests.connect.gate_helpers import Client, World, fetch, running_world
 from tests.connect.gate_open import HTML, WAITING, channel
-from tests.relay.harness import PATIENCE, echo, unix_server, until
+from tests.relay.harness import PATIENCE, echo, unix_server
+from tests.waiting import until
 
 
 @pytest.fixture

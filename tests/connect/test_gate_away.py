@@ -15,7 +15,8 @@ from jupyter_hpc.connect import gate_connection
 from tests.connect.gate_helpers import Client, World, fetch, running_world
 from tests.connect.gate_open import HTML, WAITING, channel, held
 from tests.connect.link_helpers import heard
-from tests.relay.harness import PATIENCE, until
+from tests.relay.harness import PATIENCE
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -222,8 +223,7 @@ async def test_an_answer_that_comes_too_late_is_not_mixed_with_ours(
     world.pipe.fall_silent()
     async with Client(world.port) as client:
         client.send("/lab", **HTML)
-        while not deciding.is_set():
-            await asyncio.sleep(0.02)
+        await until(deciding.is_set)
         world.pipe.speak()
         raw = await client.rest()
     assert raw.count(b"HTTP/1.1 200") == 1 and WAITING.encode() in raw

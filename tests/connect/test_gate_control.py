@@ -17,7 +17,7 @@ from jupyter_hpc.connect.gate_control import MAX_BODY
 from jupyter_hpc.connect.gate_http import MAX_HEAD
 from jupyter_hpc.errors import ConnectError, Unreachable
 from tests.connect.gate_helpers import GATE_SECRET, HTML, Client, World, fetch, waiting_gate
-from tests.relay.harness import until
+from tests.waiting import until
 
 
 @pytest.fixture

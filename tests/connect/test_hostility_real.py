@@ -14,9 +14,10 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import user_named
-from tests.connect.secured import HOSTILE, NODE, alices_laptop, end_jobs, until
+from tests.connect.secured import HOSTILE, NODE, alices_laptop, end_jobs
 from tests.connect.sessions import command, connected, environment, record, run
 from tests.connect.terminal import Terminal
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -231,7 +232,7 @@ def test_a_folder_that_mallory_made_before_is_never_used(cluster: Cluster, lapto
     following = int(shown.partition("NEXT_JOB_ID")[2].split()[1])
     # A process of alice's, so that the server of the trap seems to live.
     sleeper = cluster.popen(NODE, ["sleep", "600"], user="alice")
-    until(lambda: bool(_sleepers(cluster)))
+    eventually(lambda: bool(_sleepers(cluster)))
     words = [str(following), str(_sleepers(cluster)[0])]
     cluster.run(NODE, ["sh", "-c", _TRAP, "sh", *words], user="mallory", check=True)
     cluster.homes.lock("alice")

@@ -21,14 +21,8 @@ from jupyter_hpc.connect.link_events import (
 from jupyter_hpc.errors import PipeRefused, SessionTaken
 from jupyter_hpc.relay import frames
 from tests.connect.link_helpers import Watched, heard, mute_pipe, opened
-from tests.relay.harness import (
-    PATIENCE,
-    RelayProcess,
-    echo,
-    running_relay,
-    unix_server,
-    until,
-)
+from tests.relay.harness import PATIENCE, RelayProcess, echo, running_relay, unix_server
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -211,8 +205,9 @@ async def test_closing_ends_the_session_at_the_relay(node: RelayProcess) -> None
     end = opened(first.link)
     await first.link.close()
     assert end.reset == frames.ENDED
-    deadline = time.monotonic() + PATIENCE
-    while (await second.link.facts())["sessions"] != 1:
-        assert time.monotonic() < deadline, "the session is still there"
-        await asyncio.sleep(0.02)
+
+    async def alone() -> bool:
+        return bool((await second.link.facts())["sessions"] == 1)
+
+    await until(alone, "the first session is gone")
     await second.link.close()

@@ -40,8 +40,8 @@ from tests.relay.harness import (
     echo,
     running_relay,
     unix_server,
-    until,
 )
+from tests.waiting import until
 
 QUICK = Timing(
     tick=0.05,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -20,7 +19,7 @@ from jupyter_hpc.errors import CommandMissing, CommandTimeout, ConnectError
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.pipe_helpers import ECHO_RELAY, echoes
-from tests.connect.ssh_helpers import until
+from tests.waiting import eventually, until
 
 
 @pytest.fixture
@@ -41,8 +40,7 @@ def start_master(cluster: Cluster, laptop: Laptop) -> int:
     before = cluster.authentications("login1")
     command = laptop.ssh_command("login1", options=["ControlMaster=yes", "ControlPersist=60"])
     subprocess.run([*command[:-1], "-f", "-N", command[-1]], check=True, env=laptop.environment)
-    while cluster.authentications("login1") == before:
-        time.sleep(0.02)
+    eventually(lambda: cluster.authentications("login1") > before)
     return cluster.authentications("login1")
 
 

@@ -16,8 +16,8 @@ from tests.browser.fixtures import SCREENSHOTS_VARIABLE
 from tests.browser.launching import launch_options
 from tests.connect.gate_helpers import GATE_SECRET, World, running_world
 from tests.connect.test_page import HOSTILE
-from tests.relay.harness import until
 from tests.tools import ROOT
+from tests.waiting import until
 
 
 @pytest.fixture

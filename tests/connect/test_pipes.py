@@ -16,7 +16,8 @@ from jupyter_hpc.slurm.allocate import step_argv
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import ClusterFactory
 from tests.connect.pipe_helpers import ECHO_RELAY, echoes
-from tests.connect.ssh_helpers import Person, until
+from tests.connect.ssh_helpers import Person
+from tests.waiting import until
 
 NODE = "cpu01"
 
@@ -124,8 +125,7 @@ async def test_pausing_holds_the_other_side_back(connections: Connections, job: 
     await asyncio.sleep(0.5)
     assert count == held
     pipe.resume_reading()
-    while count < held + 20_000_000:
-        await asyncio.sleep(0.01)
+    await until(lambda: count >= held + 20_000_000)
     pipe.close()
 
 
@@ -176,8 +176,7 @@ async def test_direct_is_a_tcp_connection_of_the_login_host(
     )
     server = cluster.popen(NODE, ["python3", "-c", script], user="alice")
     try:
-        while not cluster.hosts[NODE].listens(7411):
-            await asyncio.sleep(0.02)
+        await until(lambda: cluster.hosts[NODE].listens(7411))
         attach = Attach(NODE, ECHO_RELAY, direct=(NODE, 7411))
         assert await echoes(await open_pipe("direct", connections, attach), 2_000_000)
         with pytest.raises(PipeRefused, match="no TCP connection to cpu01 port 7412"):

@@ -14,7 +14,8 @@ import pytest
 from jupyter_hpc.connect.hostkeys import HostKeyQuestion
 from jupyter_hpc.connect.prompts import Field, NoPrompter, Question, TerminalPrompter
 from jupyter_hpc.errors import PromptNeeded
-from tests.relay.harness import PATIENCE, until
+from tests.relay.harness import PATIENCE
+from tests.waiting import until
 
 KEY = HostKeyQuestion("login1", "", "ED25519", "SHA256:abc")
 

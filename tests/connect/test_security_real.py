@@ -23,8 +23,9 @@ from jupyter_hpc.relay.frames import (
 )
 from tests.cluster.cluster import Cluster
 from tests.cluster.layout import HOSTS, user_named
-from tests.connect.secured import NODE, Arguments, Opened, alices_laptop, end_jobs, until
+from tests.connect.secured import NODE, Arguments, Opened, alices_laptop, end_jobs
 from tests.connect.sessions import connected
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def opened(cluster: Cluster, seen: Arguments) -> Iterator[Opened]:
 
 def test_nothing_listens_on_the_cluster_but_the_kernels_own_pipe(opened: Opened) -> None:
     hosts = opened.cluster.hosts
-    until(lambda: hosts["login1"].listeners("alice") == [])  # srun, which has started the step
+    eventually(lambda: hosts["login1"].listeners("alice") == [])  # srun, which has started the step
     (left,) = hosts[NODE].listeners("alice")
     assert left.address == "127.0.0.1"
     shown = opened.cluster.run(NODE, ["ss", "-H", "-ltnp", f"sport = :{left.port}"]).stdout

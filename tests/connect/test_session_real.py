@@ -10,8 +10,8 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.secured import until
 from tests.connect.sessions import connected, record, run
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_the_same_job_is_adopted_and_then_stopped(cluster: Cluster, laptop: Lapt
         assert session.wait_exit() == 0
         assert session.events[-1]["event"] == "ended"
         assert session.events[-1]["cause"] == "requested"
-    until(lambda: _her_jobs(cluster) == [])
+    eventually(lambda: _her_jobs(cluster) == [])
 
 
 def test_commands_about_a_session(cluster: Cluster, laptop: Laptop) -> None:
@@ -135,7 +135,7 @@ def test_nothing_of_ours_is_left_after_stop(cluster: Cluster, laptop: Laptop) ->
         assert run(laptop, "stop", "mini").returncode == 0
         session.wait_exit()
     hers, hosts = ["ps", "-u", "alice"], ("login1", "gpu01")
-    until(lambda: all(cluster.run(host, hers).returncode == 1 for host in hosts))
+    eventually(lambda: all(cluster.run(host, hers).returncode == 1 for host in hosts))
     assert cluster.run("gpu01", ["sh", "-c", "ls -d /tmp/jh-* 2>/dev/null"]).stdout == ""
     assert not (laptop.home / ".local/share/jupyter/hpc/sessions/mini.json").exists()
     with pytest.raises(FileNotFoundError):

@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from jupyter_hpc.errors import (
     UsageError,
 )
 from tests.connect.ssh_helpers import Person, Site, write_home, write_key
+from tests.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +40,12 @@ def agent(tmp_path: Path) -> Iterator[str]:
     path = f"{tmp_path}/agent"
     process = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
     environment = {**os.environ, "SSH_AUTH_SOCK": path}
-    # 1: it has no keys; 2: nobody answers yet.
-    while subprocess.run(["ssh-add", "-l"], env=environment, capture_output=True).returncode == 2:
+
+    def listed() -> int:
         assert process.poll() is None
-        time.sleep(0.02)
+        return subprocess.run(["ssh-add", "-l"], env=environment, capture_output=True).returncode
+
+    eventually(lambda: listed() != 2)  # 1: it has no keys; 2: nobody answers yet
     yield path
     process.terminate()
     process.wait()

@@ -19,7 +19,7 @@ from jupyter_hpc.relay.frames import HEADER
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.pipe_helpers import ECHO_RELAY, echoes
-from tests.connect.ssh_helpers import until
+from tests.waiting import until
 
 NODE = "cpu01"
 SIZE = 3_000_000

@@ -29,7 +29,8 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import ClusterFactory
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import CHATTER
-from tests.connect.ssh_helpers import Person, until
+from tests.connect.ssh_helpers import Person
+from tests.waiting import until
 
 
 def login_of(laptop: Laptop) -> Login:
@@ -125,9 +126,8 @@ async def second_sshd(cluster: Cluster, option: str) -> AsyncIterator[int]:
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        while not cluster.hosts["login1"].listens(port):
-            assert sshd.poll() is None
-            await asyncio.sleep(0.02)
+        await until(lambda: sshd.poll() is not None or cluster.hosts["login1"].listens(port))
+        assert sshd.poll() is None
         yield port
     finally:
         sshd.kill()

@@ -13,7 +13,7 @@ from jupyter_hpc.connect.ssh_connection import SshConnection
 from jupyter_hpc.connect.ssh_hop import Hop
 from jupyter_hpc.connect.ssh_lean import lean
 from jupyter_hpc.errors import Unreachable
-from tests.connect.ssh_helpers import until
+from tests.waiting import until
 
 
 class Session(asyncssh.SSHServerSession[bytes]):

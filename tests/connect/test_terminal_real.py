@@ -11,9 +11,9 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.secured import until
 from tests.connect.sessions import command, connected, environment, run
 from tests.connect.terminal import Terminal
+from tests.waiting import eventually
 
 ClusterFactory = Callable[..., Cluster]
 
@@ -91,7 +91,7 @@ def test_connect_opens_a_session_in_the_background_anew_when_its_job_is_over(
     assert run(laptop, "connect", "mini", "--detach").returncode == 0
     (first,) = cluster.jobs()
     cluster.run("login1", ["scancel", first])
-    until(lambda: state() == "ended")
+    eventually(lambda: state() == "ended")
     assert run(laptop, "connect", "mini", "--detach").returncode == 0
     assert state() == "ready" and first not in cluster.jobs()
 
@@ -118,7 +118,7 @@ def test_a_closed_terminal_leaves_no_manager(cluster: Cluster, laptop: Laptop) -
     with _at(laptop, "connect", "mini", "--no-browser") as terminal:
         terminal.expect(r"over ssh\): http")
         (entry,) = json.loads(run(laptop, "status", "--json").stdout)
-    until(lambda: _no_manager(laptop))
+    eventually(lambda: _no_manager(laptop))
     assert cluster.jobs() == [entry["job_id"]]
 
 
@@ -143,7 +143,7 @@ def test_an_unknown_host_key_is_asked_about_once(cluster: Cluster) -> None:
         terminal.expect("yes/no")
         terminal.type("yes\n")
         terminal.expect(r"over \S+\): http")
-    until(lambda: _no_manager(laptop))
+    eventually(lambda: _no_manager(laptop))
     with connected(laptop, "mini") as session:
         session.wait_for("ready")
     cluster.run("login1", ["scancel", "--user=alice"])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import threading
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from unittest import mock
 
@@ -15,6 +13,7 @@ import asyncssh
 
 from jupyter_hpc.demo import processes
 from jupyter_hpc.demo.cluster import DemoCluster
+from tests.waiting import until
 
 #: A part of command lines, so that no other test run's processes are taken for ours.
 OURS = str(os.getpid())
@@ -67,11 +66,15 @@ class Host:
         return out.splitlines()[0] if out else ""
 
     async def until_state(self, job: int | str, *states: str, timeout: float = 60) -> str:
-        async def reached() -> str:
-            state = await self.state(job)
-            return state if state in states else ""
+        state = ""
 
-        return await until(reached, timeout)
+        async def reached() -> bool:
+            nonlocal state
+            state = await self.state(job)
+            return state in states
+
+        await until(reached, lambda: f"job {job} is {state}, not {states}", seconds=timeout)
+        return state
 
 
 @contextlib.contextmanager
@@ -103,14 +106,3 @@ async def open_node(login: Host, node: str) -> AsyncIterator[Host]:
         node, tunnel=login.connection, config=str(login.cluster.ssh_config)
     ) as connection:
         yield Host(connection, login.cluster)
-
-
-async def until(check: Callable[[], Awaitable[str]], timeout: float = 60) -> str:
-    """Wait for the first answer that is not empty."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        found = await check()
-        if found:
-            return found
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"not within {timeout} s")

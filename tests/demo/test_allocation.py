@@ -8,7 +8,8 @@ import os
 import pytest
 
 from jupyter_hpc.demo.cluster import DemoCluster
-from tests.demo.hosts import OURS, Host, open_login, open_node, patient_kill, until
+from tests.demo.hosts import OURS, Host, open_login, open_node, patient_kill
+from tests.waiting import until
 
 
 def exists(name: str) -> str:

@@ -13,7 +13,8 @@ import pytest
 from jupyter_hpc.demo.cluster import DemoCluster
 from jupyter_hpc.demo.slurm import controller as controller_module
 from jupyter_hpc.demo.spawner import Spawned
-from tests.demo.hosts import OURS, Host, patient_kill, until
+from tests.demo.hosts import OURS, Host, patient_kill
+from tests.waiting import until
 
 
 def shorten(cluster: DemoCluster, job: int, seconds: int) -> None:

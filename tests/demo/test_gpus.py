@@ -12,7 +12,8 @@ import pytest
 from jupyter_hpc.demo import gpus as gpus_module
 from jupyter_hpc.demo.cluster import DemoCluster
 from jupyter_hpc.gpu.simulated import SimulatedSource
-from tests.demo.hosts import Host, open_node, until
+from tests.demo.hosts import Host, open_node
+from tests.waiting import until
 
 BUSY = "python3 -c 'while True: pass'"
 

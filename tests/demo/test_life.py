@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from jupyter_hpc.demo.cluster import DemoCluster
 from jupyter_hpc.demo.processes import CLUSTER_VARIABLE, environment_of
 from jupyter_hpc.errors import UsageError
 from tests.demo.hosts import open_login, open_node
+from tests.waiting import eventually
 
 #: Starts a cluster, says so with its start time and temporary folder, and waits for its end.
 PROGRAM = """
@@ -57,10 +57,7 @@ def sleepers(folder: Path) -> list[psutil.Process]:
 
 
 def wait_for_sleepers(folder: Path, count: int) -> None:
-    end = time.monotonic() + 60
-    while len(sleepers(folder)) < count:
-        assert time.monotonic() < end, sleepers(folder)
-        time.sleep(0.05)
+    eventually(lambda: len(sleepers(folder)) >= count, lambda: f"only {sleepers(folder)}")
 
 
 def of_folder(folder: Path) -> list[psutil.Process]:
@@ -127,10 +124,10 @@ def test_no_process_is_left_however_the_demo_ends(
     wait_for_sleepers(folder, 8)
     program.send_signal(how)
     program.wait(60)
-    end = time.monotonic() + 60
-    while (left := of_folder(folder) + sleepers(folder)) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert left == []
+    eventually(
+        lambda: of_folder(folder) + sleepers(folder) == [],
+        lambda: f"left: {of_folder(folder) + sleepers(folder)}",
+    )
     assert sorted(path.name for path in folder.iterdir() if path.name in ("run", "tmp")) == []
 
 
@@ -198,10 +195,7 @@ def test_the_short_folder_goes_too_when_the_demo_is_killed(tmp_path: Path) -> No
     assert short.is_dir()
     process.kill()
     process.wait(60)
-    end = time.monotonic() + 60
-    while short.exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not short.exists()
+    eventually(lambda: not short.exists(), f"{short} is gone")
 
 
 async def test_a_folder_has_one_cluster_at_a_time(cluster: DemoCluster) -> None:

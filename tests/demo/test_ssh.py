@@ -12,8 +12,9 @@ import asyncssh
 import pytest
 
 from jupyter_hpc.demo.cluster import DemoCluster
-from tests.demo.hosts import OURS, Host, open_login, open_node, until
+from tests.demo.hosts import OURS, Host, open_login, open_node
 from tests.tools import require
+from tests.waiting import until
 
 
 async def test_commands_run_in_the_users_shell_with_their_exit_code(login: Host) -> None:

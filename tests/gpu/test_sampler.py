@@ -15,6 +15,7 @@ from jupyter_hpc.gpu.sample import GpuReading, GpuSource, Sample
 from jupyter_hpc.gpu.sampler import GpuSampler
 from jupyter_hpc.gpu.visible import Wanted
 from tests.gpu.conftest import SetUp
+from tests.waiting import eventually
 
 
 class Steady:
@@ -38,14 +39,6 @@ class Steady:
         self.closed += 1
 
 
-def wait_until(condition: object, seconds: float = 60.0) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-
-
 def nvml_source() -> GpuSource:
     source = NvmlSource(Wanted(everything=True))
     source.open()
@@ -56,7 +49,7 @@ def test_samples_arrive_and_are_kept() -> None:
     source = Steady()
     sampler = GpuSampler(lambda: source, interval=0.02)
     sampler.start()
-    wait_until(lambda: source.reads >= 5)
+    eventually(lambda: source.reads >= 5)
     sampler.stop(patience=60)
     assert sampler.failure is None
     assert sampler.sample is not None
@@ -70,7 +63,7 @@ def test_everybody_is_told_after_each_sample() -> None:
         Steady, interval=0.02, on_sample=lambda: rings.append(threading.current_thread().name)
     )
     sampler.start()
-    wait_until(lambda: len(rings) >= 3)
+    eventually(lambda: len(rings) >= 3)
     sampler.stop()
     assert set(rings) == {"hpc-gpus"}
 
@@ -89,11 +82,11 @@ def test_no_source_is_a_sentence_and_is_tried_again(monkeypatch: pytest.MonkeyPa
     sampler = GpuSampler(open_source, interval=0.02)
     sampler.start()
     assert sampler.wait_first(60)
-    wait_until(lambda: len(attempts) > 2)
+    eventually(lambda: len(attempts) > 2)
     assert sampler.failure is not None and sampler.failure.message == "This job has no GPU."
     appeared.set()
-    wait_until(lambda: sampler.sample is not None)
-    wait_until(lambda: sampler.failure is None)
+    eventually(lambda: sampler.sample is not None)
+    eventually(lambda: sampler.failure is None)
     sampler.stop()
 
 
@@ -105,12 +98,12 @@ def test_an_unknown_fault_of_the_binding_does_not_end_the_thread(
     source = Steady()
     sampler = GpuSampler(lambda: source, interval=0.02)
     sampler.start()
-    wait_until(lambda: source.reads > 2)
+    eventually(lambda: source.reads > 2)
     source.error = AttributeError("no such symbol")
-    wait_until(lambda: sampler.failure is not None)
+    eventually(lambda: sampler.failure is not None)
     assert "AttributeError: no such symbol" in str(sampler.failure)
     source.error = None
-    wait_until(lambda: sampler.failure is None)
+    eventually(lambda: sampler.failure is None)
     sampler.stop()
 
 
@@ -121,10 +114,10 @@ def test_a_call_that_hangs_is_told_within_five_seconds_and_stop_does_not_wait(
     nvml(hang="nvmlDeviceGetUtilizationRates", hang_while=plug)
     sampler = GpuSampler(nvml_source, interval=0.1)
     sampler.start()
-    wait_until(lambda: sampler.sample is not None)
+    eventually(lambda: sampler.sample is not None)
     plug.touch()
     began = time.monotonic()
-    wait_until(lambda: sampler.failure is not None)
+    eventually(lambda: sampler.failure is not None)
     assert sampler_module.STALE_SECONDS < 5
     assert time.monotonic() - began < 20
     assert "has not answered for" in str(sampler.failure)
@@ -144,8 +137,8 @@ def test_a_library_that_hangs_at_the_start_is_told_too(
     nvml(hang="nvmlInitWithFlags", hang_while=plug)
     sampler = GpuSampler(nvml_source, interval=0.1)
     sampler.start()
-    wait_until(lambda: sampler.failure is not None)
+    eventually(lambda: sampler.failure is not None)
     assert not sampler.wait_first(0)
     plug.unlink()
-    wait_until(lambda: sampler.failure is None and sampler.sample is not None)
+    eventually(lambda: sampler.failure is None and sampler.sample is not None)
     sampler.stop()

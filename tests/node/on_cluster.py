@@ -11,7 +11,7 @@ import json
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import websocket
 from tests.cluster.handles import Handles
 from tests.cluster.layout import ENV_PATH
 from tests.node.schema import check
+from tests.waiting import eventually
 
 TOKEN = "for-the-test"
 
@@ -33,15 +34,6 @@ EXTENSIONS = {
 
 #: Keeps the script of a job waiting until `let_go`.
 WAITS = 'until [ -e "$HOME/go-$SLURM_JOB_ID" ]; do sleep 0.2; done'
-
-
-def eventually(condition: Callable[[], Any], patience: float = 60.0) -> Any:
-    """Wait until `condition` gives something true, and return it."""
-    deadline = time.monotonic() + patience
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"it did not happen in {patience} s: {result!r}"
-        time.sleep(0.1)
-    return result
 
 
 class NodeServer:

@@ -22,7 +22,7 @@ from jupyter_hpc.node.services.registry import Services
 from jupyter_hpc.node.settings import NodeSettings
 from tests.gpu.library import library_folder
 from tests.node.conftest import Ask, Programs
-from tests.node.waiting import until
+from tests.waiting import until
 
 HEAVY = ("pynvml", "psutil", "jupyter_hpc.slurm.client", "jupyter_hpc.gpu.nvml", "asyncssh")
 

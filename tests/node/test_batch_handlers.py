@@ -16,7 +16,7 @@ from jupyter_hpc.node.services.batch_request import read_request
 from tests.batch.notebooks import AnyCell, Text, notebook
 from tests.node.conftest import Ask, Programs
 from tests.node.schema import check
-from tests.node.waiting import until
+from tests.waiting import until
 
 TRAINING: list[AnyCell] = [
     Text("# Training"),

@@ -13,8 +13,9 @@ import pytest
 from tests.batch.notebooks import AnyCell, notebook
 from tests.cluster.cluster import Cluster
 from tests.cluster.layout import user_named
-from tests.node.on_cluster import NodeServer, eventually, finished, row
+from tests.node.on_cluster import NodeServer, finished, row
 from tests.node.schema import check
+from tests.waiting import eventually
 
 SMALL = {"partition": "cpu", "time": "5", "cpus": 1, "memory": "300M", "gpus": 0}
 
@@ -79,7 +80,7 @@ def test_a_sweep_is_one_array(panels: NodeServer, cluster: Cluster) -> None:
     status, done = post(panels, "submit", "swept.ipynb", **sweep)
     assert status == 200, done
     run = cluster.home("alice") / done["run_dir"].removeprefix("/home/alice/")
-    eventually(lambda: len(list(run.glob("output/*/DONE"))) == 3, 100)
+    eventually(lambda: len(list(run.glob("output/*/DONE"))) == 3, seconds=100)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from jupyter_hpc.errors import HpcError, SlurmUnavailable
 from jupyter_hpc.node.services import cache as cache_module
 from jupyter_hpc.node.services.cache import Cached
-from tests.node.waiting import until
+from tests.waiting import until
 
 
 class Source:

@@ -15,8 +15,9 @@ from typing import Any
 from tests.cluster.cluster import Cluster
 from tests.cluster.layout import ENV_PATH
 from tests.gpu.library import NAME, library_folder
-from tests.node.on_cluster import START, NodeServer, eventually, node_server
+from tests.node.on_cluster import START, NodeServer, node_server
 from tests.node.schema import check
+from tests.waiting import eventually
 
 #: One CPU is enough for a server whose GPUs do not matter.
 PLAIN = ("--partition=cpu", "--mem=1G", "--time=10")

@@ -8,17 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.cluster import Cluster
-from tests.node.on_cluster import (
-    WAITS,
-    NodeServer,
-    ended,
-    eventually,
-    finished_view,
-    in_state,
-    let_go,
-    submit,
-)
+from tests.node.on_cluster import WAITS, NodeServer, ended, finished_view, in_state, let_go, submit
 from tests.node.schema import check
+from tests.waiting import eventually
 
 
 def test_a_log_grows_and_its_name_is_expanded(panels: NodeServer, cluster: Cluster) -> None:

@@ -11,7 +11,6 @@ from tests.cluster.cluster import Cluster
 from tests.node.on_cluster import (
     NodeServer,
     ended,
-    eventually,
     finished,
     finished_view,
     in_state,
@@ -20,6 +19,7 @@ from tests.node.on_cluster import (
     submit,
 )
 from tests.node.schema import check
+from tests.waiting import eventually
 
 NASTY_NAMES = [
     "my job|x,y",

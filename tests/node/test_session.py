@@ -17,8 +17,8 @@ from jupyter_hpc.node.services.session import SessionService
 from jupyter_hpc.node.values import to_json
 from jupyter_hpc.slurm.models import Job
 from tests.node.schema import check
-from tests.node.waiting import until
 from tests.node.worlds import job
+from tests.waiting import until
 
 OLDER = {
     "SLURM_JOB_ID": "7",

@@ -14,8 +14,8 @@ from jupyter_hpc.node.services import stream as stream_module
 from jupyter_hpc.node.services.logs import LogPiece
 from jupyter_hpc.node.services.signal import Signal
 from jupyter_hpc.node.services.stream import Stream
-from tests.node.waiting import until
 from tests.node.worlds import FakeSlurm, job
+from tests.waiting import until
 
 
 class FakeServices:

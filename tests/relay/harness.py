@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 from jupyter_hpc.connect import link
 from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.relay.mux import RELAY_READY, Stream
+from tests.waiting import until
 
 SECRET = "a secret of more than sixteen characters"
 
@@ -30,14 +30,6 @@ def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "REPLY_TIMEOUT", 60.0)
     monkeypatch.setattr(link, "FACTS_TIMEOUT", 60.0)
     monkeypatch.setattr(link, "SUSPECT_AFTER", 120)
-
-
-async def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Wait for something that other tasks or processes do."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        await asyncio.sleep(0.01)
 
 
 class SocketPipe(asyncio.Protocol):
@@ -148,13 +140,12 @@ class RelayProcess:
                 stdin=subprocess.DEVNULL,
                 stderr=log,
             )
-        deadline = time.monotonic() + PATIENCE
-        while not self.answers():
-            assert self.process.poll() is None, (self.folder / "relay.log").read_text()
-            assert time.monotonic() < deadline, "the relay does not come up"
-            await asyncio.sleep(0.01)
+        await until(self.answers, "the relay is up")
 
     def answers(self) -> bool:
+        """Whether it is up; AssertionError if it has ended."""
+        assert self.process is not None
+        assert self.process.poll() is None, (self.folder / "relay.log").read_text()
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(self.socket_path)

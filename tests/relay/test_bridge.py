@@ -9,8 +9,9 @@ import pytest
 
 from jupyter_hpc.relay.bridge import WRITE_HIGH, Bridge, read_buffer
 from jupyter_hpc.relay.mux import Limits
-from tests.relay.harness import PATIENCE, until
+from tests.relay.harness import PATIENCE
 from tests.relay.wire import World
+from tests.waiting import until
 
 
 async def joined(world: World) -> tuple[Bridge, socket.socket]:

@@ -24,8 +24,8 @@ from tests.relay.harness import (
     echo,
     running_relay,
     unix_server,
-    until,
 )
+from tests.waiting import until
 
 OLD_PYTHON = Path.home() / ".pyenv/versions/3.8.18/bin/python"
 

@@ -25,8 +25,8 @@ from tests.relay.harness import (
     echo,
     running_relay,
     unix_server,
-    until,
 )
+from tests.waiting import until
 
 # -- the attach helper ----------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ from tests.relay.harness import (
     echo,
     running_relay,
     unix_server,
-    until,
 )
+from tests.waiting import until
 
 # -- much of everything ---------------------------------------------------------------------
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, Runner
@@ -12,6 +11,7 @@ from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import FinishedJob, Job, Request
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
+from tests.waiting import until
 
 SLEEP = "#!/bin/sh\nsleep 300\n"
 
@@ -68,7 +68,7 @@ class Bench:
             text = await self._shell('cat "$1" 2>/dev/null || true', path)
             return text.endswith("\n")
 
-        await eventually(look, lambda: f"{path} has {text!r}", patience)
+        await until(look, lambda: f"{path} has {text!r}", seconds=patience)
         return text
 
     async def write(self, path: str, text: str) -> None:
@@ -109,7 +109,7 @@ class Bench:
             found = await self.client.job(job_id)
             return found is not None and what(found)
 
-        await eventually(look, lambda: f"job {job_id} is {found}", patience)
+        await until(look, lambda: f"job {job_id} is {found}", seconds=patience)
         assert found is not None
         return found
 
@@ -127,7 +127,7 @@ class Bench:
             job = await self.client.job(job_id)
             return job is None or job.phase is Phase.ENDED
 
-        await eventually(look, lambda: f"job {job_id} is still there", patience)
+        await until(look, lambda: f"job {job_id} is still there", seconds=patience)
 
     async def record_of(self, job_id: str, patience: float = 60) -> FinishedJob:
         """What accounting says once the job has ended.
@@ -141,7 +141,7 @@ class Bench:
             found[:] = [job for job in records if job_id in (job.id, job.job_id)]
             return any(job.phase is Phase.ENDED and job.name != "allocation" for job in found)
 
-        await eventually(look, lambda: f"accounting says {found} of job {job_id}", patience)
+        await until(look, lambda: f"accounting says {found} of job {job_id}", seconds=patience)
         return found[0]
 
     async def clear(self) -> None:
@@ -151,14 +151,3 @@ class Bench:
             for job_id in self.jobs:
                 await self.gone(job_id)
         self.jobs.clear()
-
-
-async def eventually(
-    look: Callable[[], Awaitable[bool]], told: Callable[[], str], patience: float = 60
-) -> None:
-    """Ask again until it is so, or fail with what was seen last."""
-    for _ in range(int(patience / 0.1)):
-        if await look():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"not within {patience:g} s: {told()}")

@@ -20,6 +20,7 @@ from jupyter_hpc.slurm.submit import BatchOptions
 from tests.cluster.cluster import Cluster
 from tests.cluster.switches import Switches
 from tests.slurm.runners import HostRunner, write_recording
+from tests.waiting import until
 
 #: A name made to break parsers: blanks, separators, quotes, an escape sequence, a line break.
 HOSTILE = "my job|x,y;'\"=\\ JobState=FAILED \u00fc\u2603 \x1b[31m<b>\nnext   UserId=root(0)"
@@ -50,11 +51,11 @@ class Recorder:
 
     async def until(self, what: Callable[[list[Job]], bool]) -> None:
         """Wait until the queue looks as wanted."""
-        for _ in range(450):
-            if what(await self.client.my_jobs()):
-                return
-            await asyncio.sleep(0.2)
-        raise TimeoutError("the queue never looked as wanted")
+
+        async def as_wanted() -> bool:
+            return what(await self.client.my_jobs())
+
+        await until(as_wanted, "the queue looks as wanted", seconds=90)
 
     async def clear(self) -> None:
         await self.client.cancel([job.target for job in await self.client.my_jobs()] or ["1"])

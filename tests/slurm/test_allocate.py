@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 
 import psutil
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from jupyter_hpc.slurm import allocate
 from jupyter_hpc.slurm.models import Request
 from tests.slurm.runners import recording
+from tests.waiting import eventually
 
 
 def test_salloc_argv() -> None:
@@ -134,12 +134,8 @@ def test_the_keep_alive_script_lives_until_it_is_told() -> None:
     process.stdin.write(allocate.keep_alive_script().encode())
     process.stdin.close()
     shell, sleeping = psutil.Process(process.pid), list[psutil.Process]()
-    deadline = time.monotonic() + 60
     try:
-        while not sleeping:  # from then on it hears signals
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-            sleeping = shell.children()
+        sleeping = eventually(shell.children)  # from then on it hears signals
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.3)
         process.terminate()

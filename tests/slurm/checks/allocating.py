@@ -8,7 +8,8 @@ from jupyter_hpc.slurm.allocate import salloc_argv, step_argv
 from jupyter_hpc.slurm.models import Request
 from jupyter_hpc.slurm.refusals import explain_refusal
 from jupyter_hpc.slurm.states import Phase
-from tests.slurm.bench import Bench, eventually
+from tests.slurm.bench import Bench
+from tests.waiting import until
 
 
 async def granted_at_once(bench: Bench) -> None:
@@ -100,7 +101,7 @@ async def waiting_then_granted(bench: Bench) -> None:
         second = jobs[0].job_id if jobs else ""
         return bool(jobs) and jobs[0].phase is Phase.PENDING
 
-    await eventually(queued, lambda: "the second allocation does not wait")
+    await until(queued, "the second allocation does not wait")
     assert first.job_id
     await bench.client.cancel([first.job_id])
     progress, done = await waiting
@@ -124,7 +125,7 @@ async def cancelled_while_waiting(bench: Bench) -> None:
             return True
         return False
 
-    await eventually(cancelled, lambda: "the third allocation does not wait")
+    await until(cancelled, "the third allocation does not wait")
     progress, done = await asyncio.wait_for(waiting, 60)
     assert done.returncode != 0
     assert progress.state in ("failed", "revoked")

@@ -10,7 +10,8 @@ from jupyter_hpc.errors import JobNotFound
 from jupyter_hpc.slurm import queue
 from jupyter_hpc.slurm.models import Estimate, GpuCount, Usage
 from jupyter_hpc.slurm.submit import BatchOptions
-from tests.slurm.bench import SLEEP, Bench, eventually
+from tests.slurm.bench import SLEEP, Bench
+from tests.waiting import until
 
 NAME = "my job|x,y;'\"=\\ JobState=FAILED ü☃ <b>"
 
@@ -84,7 +85,7 @@ async def what_a_running_job_has_used(bench: Bench) -> None:
         found.append(await bench.client.usage(busy))
         return bool(found[-1] and (found[-1].cpu_seconds or 0) >= 1)
 
-    await eventually(used, lambda: f"sstat says {found[-1]}")
+    await until(used, lambda: f"sstat says {found[-1]}")
     assert found[-1] and found[-1].max_memory_mb and 0.1 < found[-1].max_memory_mb < 500
     assert await bench.client.usage(other) is None
     assert await bench.client.usage("987654") is None
@@ -163,7 +164,7 @@ async def when_it_may_start(bench: Bench) -> None:
         estimate = await bench.client.estimated_start(second)
         return bool(estimate and estimate.start and estimate.nodes)
 
-    await eventually(planned, lambda: f"squeue --start says {estimate}")
+    await until(planned, lambda: f"squeue --start says {estimate}")
     assert estimate and estimate.start and abs(estimate.start - job.estimated_start) < 70
     assert estimate.nodes == bench.gpu_node
     assert await bench.client.estimated_start(first) is None

@@ -6,7 +6,8 @@ from jupyter_hpc.slurm.models import FinishedJob
 from jupyter_hpc.slurm.reasons import explain_state
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
-from tests.slurm.bench import Bench, eventually
+from tests.slurm.bench import Bench
+from tests.waiting import until
 
 #: A minute is the shortest limit there is. Slurm looks at limits every 30 seconds, so the
 #: signal may come so much earlier: it is asked for late enough for the script to have begun.
@@ -79,7 +80,7 @@ async def history(bench: Bench) -> None:
         jobs.update({job.id: job for job in await bench.client.history(3600)})
         return job_id in jobs
 
-    await eventually(listed, lambda: f"job {job_id} is not in {sorted(jobs)}")
+    await until(listed, lambda: f"job {job_id} is not in {sorted(jobs)}")
     assert jobs[job_id].name == "history"
     assert all(job.phase is Phase.ENDED for job in jobs.values())
     assert bench.late_job not in jobs or jobs[bench.late_job].state == "TIMEOUT"

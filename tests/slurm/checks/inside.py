@@ -6,7 +6,8 @@ from jupyter_hpc.slurm import jobtext
 from jupyter_hpc.slurm.models import FinishedJob
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
-from tests.slurm.bench import Bench, eventually
+from tests.slurm.bench import Bench
+from tests.waiting import until
 
 
 async def steps_of_a_script(bench: Bench) -> None:
@@ -52,7 +53,7 @@ async def a_chain_ends_its_own_tail(bench: Bench) -> None:
         rest[:] = [job for job in found if job.id != f"{array_id}_1"]
         return bool(rest) and all(job.phase is Phase.ENDED for job in rest)
 
-    await eventually(over, lambda: f"accounting says {rest} of the tail")
+    await until(over, lambda: f"accounting says {rest} of the tail")
     assert {job.state for job in rest} == {"CANCELLED"}
 
 
@@ -73,7 +74,7 @@ fi
         lines[:] = (await bench.printed(path)).splitlines()
         return "run 1" in lines
 
-    await eventually(ran_again, lambda: f"{path} has {lines}", 90)
+    await until(ran_again, lambda: f"{path} has {lines}", seconds=90)
     await bench.gone(job_id)
     said = [line for line in lines if not line.startswith("slurmstepd")]
     assert said == ["run 0", "run 1"]

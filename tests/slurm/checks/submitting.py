@@ -10,7 +10,8 @@ from jupyter_hpc.slurm.allocate import keep_alive_script
 from jupyter_hpc.slurm.models import Request
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions, header_lines
-from tests.slurm.bench import SLEEP, Bench, eventually
+from tests.slurm.bench import SLEEP, Bench
+from tests.waiting import until
 
 VARIABLES = (
     *("SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES"),
@@ -127,7 +128,7 @@ async def arrays(bench: Bench) -> None:
         running = [job.array_tasks for job in jobs if job.phase is Phase.RUNNING]
         return sorted(map(str, running)) in (["3", "7"], ["11", "3"])
 
-    await eventually(next_runs, lambda: "no further task was started")
+    await until(next_runs, "no further task was started")
     rows = await bench.client.my_jobs(name="array")
     (last,) = [job for job in rows if job.phase is Phase.PENDING]
     assert last.array_tasks and last.array_tasks.partition("%")[0] in ("7", "11")
