@@ -1,10 +1,11 @@
-"""How much patience the tests of a connection have."""
+"""How much patience the tests of a connection have, and the relay that they lead to."""
 
 from __future__ import annotations
 
 import pytest
 
 from jupyter_hpc.connect import gate_connection, link
+from tests.relay.conftest import node as node
 from tests.relay.harness import be_patient
 
 _SUSPECT_AFTER = link.SUSPECT_AFTER

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -21,14 +20,8 @@ from jupyter_hpc.connect.link_events import (
 from jupyter_hpc.errors import PipeRefused, SessionTaken
 from jupyter_hpc.relay import frames
 from tests.connect.link_helpers import Watched, heard, mute_pipe, opened
-from tests.relay.harness import PATIENCE, RelayProcess, echo, running_relay, unix_server
+from tests.relay.harness import PATIENCE, RelayProcess
 from tests.waiting import until
-
-
-@pytest.fixture
-async def node() -> AsyncIterator[RelayProcess]:
-    async with running_relay() as process, unix_server(process.jupyter, echo):
-        yield process
 
 
 async def test_a_new_link_is_down_and_comes_up(node: RelayProcess) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -22,16 +22,8 @@ from tests.connect.link_helpers import ForgedPipe, Watched, opened
 from tests.relay.harness import (
     RelayProcess,
     SocketPipe,
-    echo,
-    running_relay,
     unix_server,
 )
-
-
-@pytest.fixture
-async def node() -> AsyncIterator[RelayProcess]:
-    async with running_relay() as process, unix_server(process.jupyter, echo):
-        yield process
 
 
 @pytest.mark.parametrize("status", [frames.NEW, frames.RESUMED])
