@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from jupyter_hpc.connect.link import Link
 from jupyter_hpc.connect.link_events import (
@@ -48,17 +47,18 @@ class MutePipe(SocketPipe):
     """A pipe that can become a black hole: nothing passes, nothing closes."""
 
     mute = False
+    swallowed = b""
 
     def write(self, data: bytes) -> None:
         if not self.mute:
             super().write(data)
         else:
-            self.swallowed = getattr(self, "swallowed", b"") + data
+            self.swallowed += data
 
     def speak(self) -> None:
         """What was swallowed arrives, as TCP brings it after a hole."""
         self.mute = False
-        swallowed, self.swallowed = getattr(self, "swallowed", b""), b""
+        swallowed, self.swallowed = self.swallowed, b""
         self.write(swallowed)
         self.resume_reading()
 
@@ -73,35 +73,28 @@ async def mute_pipe(node: RelayProcess) -> MutePipe:
     return pipe
 
 
-class ForgedPipe:
-    """A pipe to a relay that answers each HELLO with the same bytes, and may close at once."""
+class ForgedPipe(SocketPipe):
+    """A pipe to a relay that answers each HELLO with the same pieces, and may close then.
 
-    def __init__(self, answer: bytes, *, closes: bool = False) -> None:
-        self.closed = False
+    With `at_once`, all that comes within write(), before anybody could wait for it.
+    """
+
+    def __init__(self, *answer: bytes, closes: bool = False, at_once: bool = False) -> None:
+        super().__init__()
         self._answer = answer
         self._closes = closes
-        self._loop = asyncio.get_running_loop()
-
-    def set_receiver(
-        self,
-        on_data: Callable[[bytes], None],
-        on_closed: Callable[[Exception | None], None],
-        on_drained: Callable[[], None] | None = None,
-    ) -> None:
-        self._on_data, self._on_closed = on_data, on_closed
+        self._at_once = at_once
 
     def write(self, data: bytes) -> None:
-        if data.startswith(MAGIC):
-            self._loop.call_soon(self._on_data, self._answer)
-            if self._closes:
-                self._loop.call_soon(self._on_closed, None)
+        if not data.startswith(MAGIC):
+            return
+        if self._at_once:
+            self._reply()
+        else:
+            asyncio.get_running_loop().call_soon(self._reply)
 
-    def queued(self) -> int:
-        return 0
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def close(self) -> None:
-        self.closed = True
+    def _reply(self) -> None:
+        for piece in self._answer:
+            self.data_received(piece)
+        if self._closes:
+            self.connection_lost(None)

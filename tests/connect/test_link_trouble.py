@@ -6,7 +6,6 @@ import asyncio
 import os
 import statistics
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -92,67 +91,35 @@ async def test_a_pipe_that_closes_before_the_answer_is_an_error(tmp_path: object
 
 async def test_bytes_of_an_old_pipe_do_not_count(node: RelayProcess) -> None:
     watched = Watched()
-    receivers: list[Callable[[bytes], None]] = []
-
-    class Spy(SocketPipe):
-        def set_receiver(self, on_data, on_closed, on_drained=None):  # type: ignore[no-untyped-def]
-            receivers.append(on_data)
-            super().set_receiver(on_data, on_closed, on_drained)
-
-    loop = asyncio.get_running_loop()
-    _, old = await loop.create_unix_connection(Spy, node.socket_path)
+    old = await node.pipe()
     await watched.link.attach(old)
     await watched.link.attach(await node.pipe())
-    receivers[0](b"\xff" * 100)
+    old.receiver(b"\xff" * 100)
     assert watched.link.state == "up" and LinkLost not in watched.kinds()
     await watched.link.close()
 
 
-async def test_frames_right_behind_the_answer_are_kept() -> None:
+@pytest.mark.parametrize(
+    "cut", [1, frames.REPLY_SIZE - 1, frames.REPLY_SIZE, frames.REPLY_SIZE + 5]
+)
+async def test_frames_right_behind_the_answer_are_kept(cut: int) -> None:
     """A relay that resumes replays at once: answer and frames may come in any pieces."""
     answer = frames.encode_reply(frames.NEW)
-    behind = frames.encode_wide(frames.PONG, 1) * 20
-    for cut in (1, frames.REPLY_SIZE - 1, frames.REPLY_SIZE, frames.REPLY_SIZE + 5):
-
-        class Immediate(SocketPipe):
-            """Answers within write(), before anybody could wait for it."""
-
-            def write(self, data: bytes) -> None:
-                assert self._on_data is not None
-                if data.startswith(frames.MAGIC):
-                    whole = answer + behind
-                    for piece in (whole[:cut], whole[cut:60], whole[60:]):  # noqa: B023
-                        self._on_data(piece)
-
-        class Half(SocketPipe):
-            """Closes in the middle of its answer."""
-
-            def write(self, data: bytes) -> None:
-                assert self._on_data is not None
-                self._on_data(answer[:7])
-                self._on_closed(None)
-
-        watched = Watched()
-        with pytest.raises(ConnectError):
-            await watched.link.attach(Half())
-        await watched.link.attach(Immediate())
-        assert watched.kinds() == [LinkUp] and watched.link.round_trip > 0, cut
-        await watched.link.close()
+    whole = answer + frames.encode_wide(frames.PONG, 1) * 20
+    watched = Watched()
+    with pytest.raises(ConnectError):
+        await watched.link.attach(ForgedPipe(answer[:7], closes=True, at_once=True))
+    await watched.link.attach(ForgedPipe(whole[:cut], whole[cut:60], whole[60:], at_once=True))
+    assert watched.kinds() == [LinkUp] and watched.link.round_trip > 0
+    await watched.link.close()
 
 
 async def test_noise_in_the_pipe_ends_the_session_not_the_program(node: RelayProcess) -> None:
     watched = Watched()
-    receivers: list[Callable[[bytes], None]] = []
-
-    class Spy(SocketPipe):
-        def set_receiver(self, on_data, on_closed, on_drained=None):  # type: ignore[no-untyped-def]
-            receivers.append(on_data)
-            super().set_receiver(on_data, on_closed, on_drained)
-
-    _, pipe = await asyncio.get_running_loop().create_unix_connection(Spy, node.socket_path)
+    pipe = await node.pipe()
     await watched.link.attach(pipe)
     end = opened(watched.link)
-    receivers[0](b"slurmstepd: error: something\n")
+    pipe.receiver(b"slurmstepd: error: something\n")
     assert watched.kinds() == [LinkUp, LinkLost, LinkDown] and end.reset == frames.ENDED
     await watched.link.attach(await node.pipe())
     assert watched.link.state == "up"

@@ -81,6 +81,12 @@ class SocketPipe(asyncio.Protocol):
         elif early:
             on_data(early)
 
+    @property
+    def receiver(self) -> Callable[[bytes], None]:
+        """Whoever gets the bytes: to say something to it that did not come through the pipe."""
+        assert self._on_data is not None
+        return self._on_data
+
     def write(self, data: bytes) -> None:
         if self.transport is not None and not self.closed:
             self.transport.write(data)
