@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +19,9 @@ PATIENCE = 45_000
 
 #: Where screenshots go when somebody wants to look at them.
 SCREENSHOTS_VARIABLE = "JUPYTER_HPC_SCREENSHOTS"
+
+#: Keeps a picture under a name: the fixture `screenshot`.
+Take = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +69,14 @@ def patient_tab(context: BrowserContext) -> Page:
     return page
 
 
+@pytest.fixture(scope="module")
+def pictures(request: pytest.FixtureRequest) -> str:
+    """What the names of a module's pictures begin with."""
+    return request.path.stem.removeprefix("test_")
+
+
 @pytest.fixture
-def screenshot(page: Page, request: pytest.FixtureRequest) -> Callable[..., None]:
+def screenshot(page: Page, pictures: str) -> Take:
     """screenshot("dark") keeps a picture if JUPYTER_HPC_SCREENSHOTS names a folder.
 
     With a locator, that part of the page is brought into view first.
@@ -81,8 +88,7 @@ def screenshot(page: Page, request: pytest.FixtureRequest) -> Callable[..., None
             if of is not None:
                 of.first.evaluate("node => node.scrollIntoView({block: 'center'})")
             page.wait_for_timeout(500)
-            module = re.sub(r"^test_", "", Path(str(request.node.path)).stem)
-            path = ROOT / folder / f"{module}-{name}.png"
+            path = ROOT / folder / f"{pictures}-{name}.png"
             page.screenshot(path=path)
 
     return take

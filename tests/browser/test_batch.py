@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.batch.notebooks import AnyCell, Text, notebook
+from tests.browser.fixtures import Take
 from tests.browser.lab import QUIET_SETTINGS
 from tests.browser.steps import choose_command
 from tests.browser.waiting import wait_until
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 pytestmark = pytest.mark.timeout(300)
-
-Take = Callable[[str], None]
 
 #: A training without torch: it reports, draws, and shows a value.
 TRAINING: list[AnyCell] = [

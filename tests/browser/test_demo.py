@@ -8,12 +8,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.fixtures import Take
 from tests.browser.lab import QUIET_SETTINGS
 from tests.browser.steps import run_cell, show_panel
 from tests.tools import ROOT
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 pytestmark = pytest.mark.timeout(300)
-
-Take = Callable[[str], None]
 
 #: Work for the simulated GPU, until this file is there.
 ENOUGH = "enough"

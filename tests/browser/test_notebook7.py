@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.browser.fake_api import FakeApi
 from tests.browser.fake_values import a_session
+from tests.browser.fixtures import Take
 from tests.browser.lab import LabServer, lab_server
 from tests.browser.steps import choose_command
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 pytestmark = pytest.mark.timeout(180)
-
-Take = Callable[[str], None]
 
 
 @pytest.fixture(scope="module")

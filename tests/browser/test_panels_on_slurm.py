@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.fixtures import Take
 from tests.browser.lab import QUIET_SETTINGS
 from tests.browser.steps import hold_notifications, show_panel
 from tests.browser.waiting import wait_until
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 pytestmark = pytest.mark.timeout(300)
-
-Take = Callable[[str], None]
 
 #: A name that would break a table read by blanks, a shell and a web page.
 HOSTILE = '<b onclick="x">a | b</b> $(id)'

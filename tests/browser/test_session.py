@@ -7,12 +7,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.fixtures import Take
 from tests.browser.steps import run_cell, show_panel
 from tests.browser.waiting import wait_until
 from tests.cluster.cluster import Cluster
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.timeout(300)
-
-Take = Callable[[str], None]
 
 #: JupyterLab asks once whether it may fetch news; the question would cover the page.
 QUIET = {"fetchNews": "false", "checkForUpdates": False}
