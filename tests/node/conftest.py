@@ -51,6 +51,7 @@ from pytest_jupyter.pytest_tornasync import (  # noqa: F401
 
 from tests.cluster.cluster import Cluster
 from tests.node.on_cluster import NodeServer, node_server
+from tests.node.worlds import FakeSlurm
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
 Programs = Callable[..., None]
@@ -114,6 +115,11 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
             file.chmod(0o755)
 
     return write
+
+
+@pytest.fixture
+def slurm() -> FakeSlurm:
+    return FakeSlurm()
 
 
 @pytest.fixture(scope="module")
