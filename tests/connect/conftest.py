@@ -1,10 +1,18 @@
-"""How much patience the tests of a connection have, and the relay that they lead to."""
+"""What the tests of a connection share: patience, a relay, a home, a laptop and its login."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from jupyter_hpc.connect import gate_connection, link
+from jupyter_hpc.connect.prompts import NoPrompter
+from jupyter_hpc.connect.ssh import LoginConnection, open_login
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.connect.ssh_on_cluster import at_home, login_of
 from tests.relay.conftest import node as node
 from tests.relay.harness import be_patient
 
@@ -28,3 +36,25 @@ def long_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new request waits for the pipe, however long it takes to come back."""
     monkeypatch.setattr(gate_connection, "HOLD_API", 60.0)
     monkeypatch.setattr(gate_connection, "HOLD_PAGE", 60.0)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder without keys, and no agent."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    (tmp_path / ".ssh").mkdir(mode=0o700)
+    return tmp_path
+
+
+@pytest.fixture
+def laptop(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Laptop:
+    """A laptop of the real cluster's user, who sits at it."""
+    return at_home(cluster.laptop(), monkeypatch)
+
+
+@pytest.fixture
+async def login(laptop: Laptop) -> AsyncIterator[LoginConnection]:
+    connection = await open_login(login_of(laptop), NoPrompter())
+    yield connection
+    connection.close()

@@ -13,7 +13,8 @@ import asyncssh
 
 from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.hostkeys import HostKeyQuestion
-from jupyter_hpc.connect.prompts import Question
+from jupyter_hpc.connect.prompts import NoPrompter, Question
+from jupyter_hpc.connect.ssh import open_login
 
 
 @dataclass
@@ -39,6 +40,15 @@ class Person:
 
     def tell(self, text: str) -> None:
         self.told.append(text)
+
+
+async def login_works(login: Login, person: Person | NoPrompter) -> bool:
+    """Log in, and leave; returns whether a person had to answer."""
+    connection = await open_login(login, person)
+    try:
+        return connection.needs_person
+    finally:
+        connection.close()
 
 
 class Server(asyncssh.SSHServer):

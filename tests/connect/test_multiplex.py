@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect import multiplex
 from jupyter_hpc.connect.pipes import Attach, Connections, open_pipe
 from jupyter_hpc.connect.prompts import NoPrompter
@@ -19,14 +18,14 @@ from jupyter_hpc.errors import CommandMissing, CommandTimeout, ConnectError
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.pipe_helpers import ECHO_RELAY, echoes
+from tests.connect.ssh_on_cluster import at_home, login_of
 from tests.waiting import eventually, until
 
 
 @pytest.fixture
 def laptop(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Laptop]:
     """A laptop that keeps master connections, as sites with a second factor advise."""
-    laptop = cluster.laptop("chad", "master")
-    monkeypatch.setenv("HOME", str(laptop.home))
+    laptop = at_home(cluster.laptop("chad", "master"), monkeypatch)
     with tempfile.TemporaryDirectory(prefix="jhpc-", dir="/tmp") as folder:
         laptop.ssh_config.write_text(
             f"ControlPath {folder}/%C\n" + laptop.ssh_config.read_text(), encoding="utf-8"
@@ -49,10 +48,6 @@ def control(laptop: Laptop, word: str) -> None:
     subprocess.run(
         [*command[:-1], "-O", word, command[-1]], capture_output=True, env=laptop.environment
     )
-
-
-def login_of(laptop: Laptop) -> Login:
-    return Login(host=("login1",), ssh_config=str(laptop.ssh_config))
 
 
 async def test_everything_runs_over_the_master_without_a_login(

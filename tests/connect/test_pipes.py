@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.pipes import Attach, Chosen, Connections, choose, open_pipe
 from jupyter_hpc.connect.prompts import NoPrompter
 from jupyter_hpc.connect.ssh import open_login
@@ -17,6 +16,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import ClusterFactory
 from tests.connect.pipe_helpers import ECHO_RELAY, echoes
 from tests.connect.ssh_helpers import Person
+from tests.connect.ssh_on_cluster import at_home, login_of
 from tests.waiting import until
 
 NODE = "cpu01"
@@ -25,10 +25,7 @@ NODE = "cpu01"
 async def connect(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, user: str = "alice"
 ) -> Connections:
-    laptop = cluster.laptop(user)
-    monkeypatch.setenv("HOME", str(laptop.home))
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    login = Login(host=("login1",), ssh_config=str(laptop.ssh_config))
+    login = login_of(at_home(cluster.laptop(user), monkeypatch))
     return Connections(await open_login(login, NoPrompter()), NoPrompter())
 
 

@@ -19,6 +19,7 @@ from jupyter_hpc.relay.frames import HEADER
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.pipe_helpers import ECHO_RELAY, echoes
+from tests.connect.ssh_on_cluster import at_home
 from tests.waiting import until
 
 NODE = "cpu01"
@@ -27,10 +28,7 @@ SIZE = 3_000_000
 
 @pytest.fixture
 def laptop(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Laptop:
-    laptop = cluster.laptop("alice", "express")
-    monkeypatch.setenv("HOME", str(laptop.home))
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    return laptop
+    return at_home(cluster.laptop("alice", "express"), monkeypatch)
 
 
 @pytest.fixture
