@@ -22,9 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jupyter_hpc.batch.runtime.copy_back import CopyBack
 from jupyter_hpc.batch.runtime.gpu_record import GpuRecorder, check_gpu
 from jupyter_hpc.batch.runtime.run_table import write_run_table
-from jupyter_hpc.batch.runtime.staging import CopyBack, NoRoom, Plan, clean, stage_in
+from jupyter_hpc.batch.runtime.staging import NoRoom, Plan, clean, stage_in
 from jupyter_hpc.batch.runtime.state import log
 
 #: Seconds between two samples of the GPUs.

@@ -1,10 +1,8 @@
-"""Data to node-local scratch and results back, whole per file, whatever ends the job."""
+"""Data to a folder on node-local scratch, which is deleted when its results are back."""
 
 from __future__ import annotations
 
 import contextlib
-import fnmatch
-import glob
 import json
 import os
 import platform
@@ -88,7 +86,7 @@ def stage_in(plan: Plan, earlier: Path, place: str = "") -> Path:
     try:
         for item in plan.inputs:
             _bring(item, scratch / item["target"])
-        _save_manifest(scratch, _listing(scratch))
+        _save_manifest(scratch, listing(scratch))
         if earlier.is_dir():
             _restore(earlier, scratch)
     except BaseException:
@@ -113,17 +111,17 @@ def _bring(item: dict[str, str], target: Path) -> None:
 
 
 def _size_of(folder: Path) -> int:
-    return sum(entry[0] for entry in _listing(folder).values()) if folder.is_dir() else 0
+    return sum(entry[0] for entry in listing(folder).values()) if folder.is_dir() else 0
 
 
 def _restore(earlier: Path, scratch: Path) -> None:
-    for name in _listing(earlier):
+    for name in listing(earlier):
         target = scratch / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(earlier / name, target)
 
 
-def _listing(folder: Path) -> dict[str, tuple[int, int]]:
+def listing(folder: Path) -> dict[str, tuple[int, int]]:
     """Size and time of every file below a folder, links and our own marks left out."""
     found: dict[str, tuple[int, int]] = {}
     for root, _, files in os.walk(folder):
@@ -144,144 +142,12 @@ def _save_manifest(scratch: Path, files: dict[str, tuple[int, int]]) -> None:
     (scratch / (OWN_MARK + "-inputs")).write_text(text, encoding="utf-8")
 
 
-def _manifest(scratch: Path) -> dict[str, tuple[int, int]]:
+def manifest(scratch: Path) -> dict[str, tuple[int, int]]:
     try:
         text = (scratch / (OWN_MARK + "-inputs")).read_text(encoding="utf-8")
     except OSError:
         return {}
     return {name: (size, mtime) for name, (size, mtime) in json.loads(text).items()}
-
-
-def open_for_writing(scratch: Path) -> set[str]:
-    """Files below a folder that some process of ours is writing, where /proc can tell."""
-    root = os.path.realpath(scratch)
-    writing: set[str] = set()
-    for entry in glob.glob("/proc/[0-9]*/fd/*"):
-        try:
-            path = os.readlink(entry)
-            if not path.startswith(root + "/"):
-                continue
-            with open("/proc/{}/fdinfo/{}".format(*entry.split("/")[2::2]), encoding="ascii") as f:
-                flags = next(line for line in f if line.startswith("flags:"))
-            if int(flags.split()[1], 8) & (os.O_WRONLY | os.O_RDWR):
-                writing.add(os.path.relpath(path, root))
-        except (OSError, StopIteration, ValueError):
-            continue
-    return writing
-
-
-class CopyBack:
-    """Brings new and changed files from scratch to the results folder of the run."""
-
-    def __init__(self, scratch: Path, results: Path, plan: Plan) -> None:
-        self.scratch, self.results, self.plan = scratch, results, plan
-        self.inputs = _manifest(scratch)
-        self.done: dict[str, tuple[int, int]] = {}
-        self.problems: dict[str, str] = {}
-
-    def pending(self, named: bool = True) -> list[str]:
-        """Files that are new or changed and not yet back, small ones first."""
-        files = _listing(self.scratch)
-        wanted = [
-            name
-            for name, state in files.items()
-            if self.inputs.get(name) != state and self.done.get(name) != state
-        ]
-        if self.plan.outputs and named:
-            wanted = [name for name in wanted if self._is_output(name)]
-        return sorted(wanted, key=lambda name: files[name][0])
-
-    def _is_output(self, name: str) -> bool:
-        path = Path(name)
-        return any(
-            path.match(pattern)
-            or name == pattern
-            or name.startswith(pattern.rstrip("/") + "/")
-            or ("**" in pattern and fnmatch.fnmatchcase(name, pattern.replace("**/", "*")))
-            for pattern in self.plan.outputs
-        )
-
-    def _pending_at_the_end(self) -> list[str]:
-        """The same; everything, if no file has a name that was to come back."""
-        names = self.pending()
-        if names or self.done or not self.plan.outputs:
-            return names
-        # A name may have been mistyped, and what stays on scratch is lost.
-        names = self.pending(named=False)
-        if names:
-            wanted = ", ".join(self.plan.outputs)
-            log(f"no file is called {wanted}; all new and changed ones come back instead")
-        return names
-
-    def run(self, final: bool = False) -> bool:
-        """Copy what is ready, with `final` also files that are open; True if all are back."""
-        # In this order: a file that is begun after the look at open ones is not in the list.
-        names = self._pending_at_the_end() if final else self.pending()
-        writing = set() if final else open_for_writing(self.scratch)
-        self.problems = {name: "being written" for name in names if name in writing}
-        ready = [name for name in names if name not in writing]
-        if final:
-            self._list_missing(ready)
-        shown = time.monotonic()
-        for number, name in enumerate(ready):
-            self._copy(name, final)
-            if final and time.monotonic() - shown > 1:
-                self._list_missing(ready[number + 1 :])
-                shown = time.monotonic()
-        if final:
-            self._list_missing([])
-        return not self.problems
-
-    def _copy(self, name: str, final: bool) -> None:
-        source, target = self.scratch / name, self.results / name
-        # The name of a file has 255 bytes, and a character up to four.
-        draft = target.with_name(f".{target.name[:50]}.jupyter-hpc-draft")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            for _ in range(3):
-                before = os.stat(source)
-                with open(source, "rb") as reader, open(draft, "wb") as writer:
-                    shutil.copyfileobj(reader, writer, 1024 * 1024)
-                    writer.flush()
-                    os.fsync(writer.fileno())
-                after = os.stat(source)
-                state = (after.st_size, after.st_mtime_ns)
-                if (before.st_size, before.st_mtime_ns) == state:
-                    break
-            else:
-                if not final:  # it changes all the time: not whole yet
-                    os.unlink(draft)
-                    self.problems[name] = "being written"
-                    return
-            shutil.copystat(source, draft)
-            os.replace(draft, target)
-            self.done[name] = state
-            self.problems.pop(name, None)
-        except FileNotFoundError:  # deleted by the program in the meantime
-            self.problems.pop(name, None)
-        except OSError as error:
-            self.problems[name] = error.strerror or str(error)
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
-
-    def _list_missing(self, waiting: list[str]) -> None:
-        """Keep the list of files that are not back where a person looks for it."""
-        lines = [f"{name}\tnot copied yet" for name in waiting]
-        lines += [f"{name}\t{why}" for name, why in sorted(self.problems.items())]
-        path = self.results / "MISSING.txt"
-        try:
-            if lines:
-                self.results.mkdir(parents=True, exist_ok=True)
-                head = f"Files on {platform.node()}:{self.scratch} that are not here:"
-                # Names are bytes, and need not be text.
-                data = "\n".join([head, *lines, ""]).encode("utf-8", "surrogateescape")
-                path.write_bytes(data)
-            elif path.exists():
-                path.unlink()
-        except OSError as error:
-            log(f"the list of missing files cannot be written: {error}")
-        for name, why in list(self.problems.items())[:20]:
-            log(f"not copied back: {name} ({why})")
 
 
 def clean(scratch: Path) -> None:
