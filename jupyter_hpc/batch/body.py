@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 
+from jupyter_hpc.batch.ending import ending_text, indent
 from jupyter_hpc.batch.environment import container_words, environment_text
 from jupyter_hpc.batch.job import BatchJob
 from jupyter_hpc.batch.runtime import FILE_NAME
@@ -40,7 +41,7 @@ def script_text(job: BatchJob) -> str:
     """The whole batch script."""
     header = header_lines(job.request, batch_options(job))
     rest = [
-        _ending(job),
+        ending_text(job),
         environment_text(job),
         _staging_in(job),
         _program(job),
@@ -72,100 +73,6 @@ export JUPYTER_HPC_CHECKPOINTS="$run/checkpoints"    # survives restarts and tim
 say() {{ printf '[jupyter-hpc] %s\\n' "$*" >&2; }}
 say "job $job${{task:+, task $task}} on $(hostname), restarted {jobtext.restarts()} times"
 """
-
-
-def _ending(job: BatchJob) -> str:
-    venv = " venv=''" if job.environment.build_from is not None else ""
-    return f"""\
-# ---- the end, whatever its cause ----
-program='' keeper='' code=1 interrupted=0 time_is_short=0 told_to_end=0{venv}
-
-# Slurm warns this shell {job.warning} s or more before the time limit; the program is told.
-warned() {{
-    interrupted=1 time_is_short=1
-    say "the time limit is near"
-    [ -n "$program" ] && kill -USR1 "$program" 2> /dev/null
-    [ -n "$keeper" ] && kill -USR1 "$keeper" 2> /dev/null
-}}
-ended() {{
-    interrupted=1 told_to_end=1
-    say "told to end"
-    [ -n "$program" ] && kill -TERM "$program" 2> /dev/null
-    [ -n "$keeper" ] && kill -TERM "$keeper" 2> /dev/null
-    [ -n "$program" ] || exit 143
-}}
-finish() {{
-    trap '' USR1 TERM INT    # nothing may interrupt this, and children ignore it as well
-    cd "$run" || :    # the working directory may be on scratch, which will be gone
-{_indent(_stop_keeper(job))}{_indent(_remove_environment(job))}\
-    printf '{{"code": %d, "job": "%s", "time_limit": %d, "told_to_end": %d, "time": %d}}\\n' \\
-        "$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)" > "$output/.state" \\
-        && mv "$output/.state" "$output/state.json"
-    [ "$code" -eq 0 ] && date > "$output/DONE"
-{_indent(_afterwards(job))}\
-    say "ended with code $code"
-    exit "$code"
-}}
-trap warned USR1
-trap ended TERM INT
-trap finish EXIT
-"""
-
-
-def _stop_keeper(job: BatchJob) -> str:
-    if not _keeper_words(job):
-        return ""
-    text = """\
-if [ -n "$keeper" ]; then
-    # Copy what is left, then stop; said again until it is heard.
-    while kill -USR2 "$keeper" 2> /dev/null; do sleep 0.2; done
-    wait "$keeper"
-    kept=$?
-    if [ "$kept" -gt 1 ]; then    # it was killed: do its last work now
-        (keep --once)
-        kept=$?
-    fi
-    [ "$kept" -eq 0 ] || say "some files did not come back; see MISSING.txt"
-"""
-    if job.staging is not None:
-        every = jobtext.on_every_node() + " " if job.nodes > 1 else ""
-        text += f"""\
-elif [ "$cwd" != "$work" ]; then
-    {every}python3 "$tool" clean "$cwd"    # staged, but never used
-"""
-    return text + "fi\n"
-
-
-def _afterwards(job: BatchJob) -> str:
-    """What happens to the rest of a chain, to a job that is not done, or to a sweep's table."""
-    if job.sweep:
-        return 'python3 "$tool" table "$run" || say "the table of the runs was not written"\n'
-    if job.chain:
-        return f"""\
-# Code 0: all is done. 85: the program asks for the next part. A time limit: go on as
-# well. Any other code is a failure that the next part would only repeat.
-early=$((time_is_short + told_to_end))
-if [ "$code" -eq 85 ] || {{ [ "$code" -ne 0 ] && [ "$early" -gt 0 ]; }}; then
-    say "the next part of the chain goes on from here"
-else
-{_indent(jobtext.cancel_tail(job.chain))}fi
-"""
-    if job.requeue:
-        return f"""\
-if [ "$code" -eq 85 ] || {{ [ "$code" -ne 0 ] && [ "$time_is_short" -eq 1 ]; }}; then
-    say "back to the queue, to go on from here"
-{_indent(jobtext.requeue())}fi
-"""
-    return ""
-
-
-def _remove_environment(job: BatchJob) -> str:
-    if job.environment.build_from is None:
-        return ""
-    if job.nodes > 1:
-        every = jobtext.on_every_node()
-        return f'[ -z "$venv" ] || [ "$told_to_end" -eq 1 ] || {every} rm -rf -- "$venv"\n'
-    return '[ -z "$venv" ] || rm -rf -- "$venv"\n'
 
 
 def _staging_in(job: BatchJob) -> str:
@@ -247,7 +154,7 @@ while :; do
     code=$?
     [ "$interrupted" -eq 1 ] || break
     interrupted=0
-{_indent(_patience(job))}done
+{indent(_patience(job))}done
 exit "$code"
 """
 
@@ -267,7 +174,8 @@ def _keeper(job: BatchJob) -> str:
     if not words:
         return ""
     every = jobtext.on_every_node(beside=True) + " " if job.nodes > 1 else ""
-    options = " \\\n        ".join([*words, '"$@"'])
+    words += ['"$@"'] if job.staging is not None else []
+    options = " \\\n        ".join(words)
     return f"""\
 # Beside the program: results come back while it runs, and its GPUs are recorded.
 keep() {{
@@ -290,7 +198,3 @@ if [ "$time_is_short" -eq 1 ] && [ -z "${{reaper:-}}" ]; then
     reaper=$!
 fi
 """
-
-
-def _indent(text: str) -> str:
-    return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())

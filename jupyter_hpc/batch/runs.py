@@ -10,7 +10,8 @@ from jupyter_hpc.batch.write import FOLDER, stem
 from jupyter_hpc.errors import CommandFailed, JobNotFound, UsageError
 from jupyter_hpc.runner import Runner
 
-_NOTES = "${XDG_STATE_HOME:-$HOME/.local/state}/jupyter-hpc/runs"
+#: Where the run folders of jobs are noted, in words of the shell.
+NOTES = "${XDG_STATE_HOME:-$HOME/.local/state}/jupyter-hpc/runs"
 
 
 def run_folder(notebook: str, work_dir: str) -> str:
@@ -45,13 +46,13 @@ def plain_id(job_id: str) -> str:
 
 async def note_run(runner: Runner, job_id: str, run_dir: str) -> None:
     """Remember the run folder of a job; failing is no reason to lose the job."""
-    script = f'mkdir -p -- "{_NOTES}" && printf "%s\\n" "$2" > "{_NOTES}/$1"'
+    script = f'mkdir -p -- "{NOTES}" && printf "%s\\n" "$2" > "{NOTES}/$1"'
     await runner.run(["sh", "-c", script, "sh", plain_id(job_id), run_dir])
 
 
 async def find_run(runner: Runner, job_id: str) -> str:
     """The run folder of a job that was submitted by this product."""
-    done = await runner.run(["sh", "-c", f'cat -- "{_NOTES}/$1"', "sh", plain_id(job_id)])
+    done = await runner.run(["sh", "-c", f'cat -- "{NOTES}/$1"', "sh", plain_id(job_id)])
     folder = done.stdout.strip("\n")
     if not done.ok or not folder.startswith("/"):
         raise JobNotFound(

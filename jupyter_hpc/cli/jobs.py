@@ -11,7 +11,9 @@ from pathlib import Path
 import click
 
 from jupyter_hpc.batch import results as batch
+from jupyter_hpc.batch.missing import Missing, missing_files
 from jupyter_hpc.batch.runs import find_run
+from jupyter_hpc.batch.runtime.staging import INCOMPLETE
 from jupyter_hpc.cli.places import Place, open_place
 from jupyter_hpc.cli.render import span
 from jupyter_hpc.errors import HpcError, JobNotFound
@@ -35,10 +37,12 @@ on_option = click.option("--on", metavar="NAME", help="The cluster; without it, 
 @click.option("--json", "as_json", is_flag=True, help="One JSON list on stdout.")
 def jobs(on: str | None, as_json: bool) -> None:
     """List my jobs: waiting and running ones, and those that ended in the last day."""
-    living, ended = asyncio.run(_jobs(on))
+    living, ended, missing = asyncio.run(_jobs(on))
     if as_json:
         rows = [dataclasses.asdict(job) for job in living]
         rows += [dataclasses.asdict(record) for record in ended]
+        for row in rows:
+            row["missing_files"] = missing[row["id"]].count if row["id"] in missing else 0
         click.echo(json.dumps(rows))
         return
     if not living and not ended:
@@ -48,9 +52,11 @@ def jobs(on: str | None, as_json: bool) -> None:
     for record in ended:
         spent = f", {span(record.elapsed)}" if record.elapsed else ""
         click.echo(printable(f"{record.id}  {record.name}  {record.state}{spent}"))
+    for found in dict.fromkeys(missing.values()):
+        click.echo(printable(str(found)))
 
 
-async def _jobs(on: str | None) -> tuple[list[Job], list[FinishedJob]]:
+async def _jobs(on: str | None) -> tuple[list[Job], list[FinishedJob], dict[str, Missing]]:
     async with open_place(on) as place:
         client = SlurmClient(place.runner)
         living = await client.my_jobs()
@@ -59,8 +65,10 @@ async def _jobs(on: str | None) -> tuple[list[Job], list[FinishedJob]]:
         except HpcError as error:
             click.echo(printable(f"Finished jobs: {error.message}"), err=True)
             history = []
-    known = {job.id for job in living}
-    return living, [job for job in history if job.phase is Phase.ENDED and job.id not in known]
+        known = {job.id for job in living}
+        ended = [job for job in history if job.phase is Phase.ENDED and job.id not in known]
+        missing = await missing_files(place.runner, [*known, *(job.id for job in ended)])
+    return living, ended, missing
 
 
 def _living(job: Job) -> str:
@@ -159,17 +167,26 @@ async def _cancel(job_ids: tuple[str, ...], on: str | None) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where to; default: results-JOBID.",
 )
-def results(job_id: str, on: str | None, output: Path | None) -> None:
-    """Fetch what a job has produced so far: figures, values, files, its report."""
+def results(job_id: str, on: str | None, output: Path | None) -> int:
+    """Fetch what a job has produced so far: figures, values, files, its report.
+
+    Exit 74: files of the job are not back from scratch, so there was nothing to fetch.
+    """
     target = output or Path(f"results-{job_id}")
-    fetched = asyncio.run(_results(job_id, on, target))
+    fetched, missing = asyncio.run(_results(job_id, on, target))
     count = len(fetched.written)
     for path, why in fetched.left.items():
         click.echo(printable(f"{path}: not fetched, because {why}"), err=True)
     click.echo(f"{count} file{'' if count == 1 else 's'} in {target}")
+    if missing is None:
+        return 0
+    click.echo(printable(str(missing)), err=True)
+    return INCOMPLETE
 
 
-async def _results(job_id: str, on: str | None, target: Path) -> batch.Fetched:
+async def _results(
+    job_id: str, on: str | None, target: Path
+) -> tuple[batch.Fetched, Missing | None]:
     async with open_place(on) as place:
         found = await batch.results_of(place.runner, job_id)
         with click.progressbar(
@@ -181,4 +198,6 @@ async def _results(job_id: str, on: str | None, target: Path) -> batch.Fetched:
                 bar.update(so_far - seen.get(file.path, 0))
                 seen[file.path] = so_far
 
-            return await batch.fetch_results(place.runner, found, target, progress)
+            fetched = await batch.fetch_results(place.runner, found, target, progress)
+        missing = await missing_files(place.runner, [job_id])
+        return fetched, missing.get(job_id)

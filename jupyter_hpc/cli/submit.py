@@ -14,6 +14,7 @@ import click
 from jupyter_hpc.batch import submit as batch
 from jupyter_hpc.batch.choices import Choices, submit_options
 from jupyter_hpc.batch.job import Environment
+from jupyter_hpc.batch.missing import missing_files
 from jupyter_hpc.batch.results import exit_code
 from jupyter_hpc.batch.sweep import parse_setting, parse_sweep
 from jupyter_hpc.cli.places import open_place
@@ -188,6 +189,8 @@ async def _wait(client: SlurmClient, runner: Runner, job_id: str) -> int:
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _WAIT_POLL)
     code = await exit_code(runner, job_id)
+    for missing in (await missing_files(runner, [job_id])).values():
+        click.echo(printable(str(missing)), err=True)
     if code is not None:
         return code
     # It never came to its end: cancelled while it waited, or killed with its node.

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -240,12 +241,55 @@ def test_a_full_results_folder_is_said_and_scratch_stays(
     blocked = job.run / "output" / "files" / "parts"
     blocked.parent.mkdir(parents=True)
     blocked.write_text("in the way", encoding="utf-8")
-    assert job.wait() == 0
+    assert job.wait() == 74 and job.state()["code"] == 74
+    assert not (job.run / "output" / "DONE").exists()
     missing = (job.run / "output" / "files" / "MISSING.txt").read_text(encoding="utf-8")
     assert "parts/000.txt" in missing and "parts/001.txt" in missing
-    assert "some files did not come back" in job.log()
+    assert "not all files came back" in job.log()
     (kept,) = job.scratch.iterdir()
     assert (kept / "parts" / "000.txt").exists() and str(kept) in missing
+
+
+@pytest.mark.parametrize("code", [0, 1, 85])
+def test_a_chain_ends_where_files_did_not_come_back(code: int, tmp_path: Path) -> None:
+    cells = [
+        "import os, sys\nopen('a.txt', 'w').close()\n"
+        f"os.makedirs(os.environ['JUPYTER_HPC_OUTPUT'] + '/files/a.txt/x')\nsys.exit({code})"
+    ]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells), chain=3, interval=600)
+    ended = job.run_to_end(SLURM_ARRAY_JOB_ID="5", SLURM_ARRAY_TASK_ID="1")
+    assert ended == (code or 74), job.log()
+    assert job.called() == ["scancel 5_[2-3]"]
+
+
+def test_what_a_killed_part_did_not_bring_stays_missing_until_a_later_one_does(
+    tmp_path: Path, training: Conversion
+) -> None:
+    job = LocalJob(tmp_path, training, chain=4, parameters={"STEPS": 2})
+    files = job.run / "output" / "files"
+    files.mkdir(parents=True)
+    rows = [f"{name}\tnot copied yet\tn1:/tmp/x" for name in ("checkpoint.json", "lost.pt")]
+    missing = files / "MISSING.txt"
+    missing.write_text("\n".join(["Files:", *rows, ""]), encoding="utf-8")
+    environment = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "2"}
+    assert job.run_to_end(**environment) == 74, job.log()
+    assert missing.read_text(encoding="utf-8").splitlines()[1:] == rows[1:]
+    assert job.called() == ["scancel 5_[3-4]"], "the program is done"
+    assert set(job.files()) == {"MISSING.txt", "checkpoint.json", "parts/000.txt", "parts/001.txt"}
+    missing.write_text("\n".join(["Files:", rows[0], ""]), encoding="utf-8")
+    job.job = replace(job.job, parameters={"STEPS": 3})
+    (job.run / "parameters.json").write_text('{"STEPS": 3}', encoding="utf-8")
+    assert job.run_to_end(**environment) == 0 and not missing.exists(), job.log()
+
+
+def test_the_next_part_gets_only_whole_results(tmp_path: Path) -> None:
+    job = LocalJob(tmp_path, converted(tmp_path / "s", ["import os\nprint(os.listdir('.'))"]))
+    files = job.run / "output" / "files"
+    files.mkdir(parents=True)
+    for name in ("a.pt", "MISSING.txt", f".b.pt{DRAFT}"):
+        (files / name).write_text("x", encoding="utf-8")
+    job.run_to_end()
+    assert "a.pt" in job.log() and ".b.pt" not in job.log() and "'MISSING" not in job.log()
 
 
 def test_no_room_on_scratch_is_said_before_the_program_starts(

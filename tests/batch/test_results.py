@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_hpc.batch.missing import missing_files
 from jupyter_hpc.batch.results import (
     ResultFile,
     exit_code,
@@ -130,6 +131,34 @@ async def test_only_the_states_of_the_job_are_its_code(tmp_path: Path, runner: L
     assert await exit_code(runner, "5") == 0
 
 
+async def test_what_is_not_back_is_counted_by_job_and_task(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    sweep, chain = tmp_path / "a sweep", tmp_path / "chain"
+    for path, count in {
+        sweep / "output/2/files/MISSING.txt": 2,
+        sweep / "output/2/files-n2/MISSING.txt": 1,
+        sweep / "output/3/files/MISSING.txt": 1,
+        chain / "output/files/MISSING.txt": 0,
+    }.items():
+        path.parent.mkdir(parents=True)
+        path.write_text("Files:\n" * bool(count) + "x\ty\tz\n" * count, encoding="utf-8")
+    (tmp_path / "whole/output").mkdir(parents=True)
+    for job, run in (("5", sweep), ("6", chain), ("7", tmp_path / "whole")):
+        await note_run(runner, job, str(run))
+    asked = ["5", "5_1", "5_2", "6_1", "7", "8", "5_[7-9]", "--x"]
+    found = await missing_files(runner, asked)
+    assert {job: missing.count for job, missing in found.items()} == {"5": 4, "5_2": 3, "6_1": 0}
+    folder = f"{sweep}/output"
+    assert str(found["5_2"]) == (
+        f"3 files of job 5_2 are not back from scratch; {folder}/2/files-n2/MISSING.txt and "
+        "1 more name them."
+    )
+    assert str(found["6_1"]).startswith("Not all files of job 6 are back from scratch, and")
+    one = (await missing_files(runner, ["5_3"]))["5_3"]
+    assert str(one).startswith("1 file of job 5_3 is not back from scratch;")
+
+
 def test_the_table_of_runs(tmp_path: Path) -> None:
     for name, text in {
         "parameters/1.json": '{"lr": 1}',
@@ -139,18 +168,26 @@ def test_the_table_of_runs(tmp_path: Path) -> None:
         "output/1/state.json": '{"code": 0}',
         "output/1/figures/cell01_1.png": "",
         "output/2/state.json": '{"code": 1}',
+        "output/3/state.json": '{"code": 74}',
+        "output/3/files/MISSING.txt": "",
+        "parameters/3.json": '{"lr": 4}',
         "logs/7_1.out": "epoch 1 loss: 0.9\nepoch 2 loss: 0.5, acc=0.75\n[jupyter-hpc] code 0\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     rows = run_table(tmp_path)
     assert [(row.task, row.state, row.figures) for row in rows] == [
-        *(("1", "done", 1), ("2", "failed", 0), ("10", "waiting", 0)),
+        *(("1", "done", 1), ("2", "failed", 0), ("3", "incomplete", 0), ("10", "waiting", 0)),
     ]
     assert rows[0].metrics == {"epoch 2 loss": 0.5, "acc": 0.75}
     write_run_table(tmp_path)
     lines = (tmp_path / "output" / "runs.csv").read_text(encoding="utf-8").splitlines()
     assert lines == [
         "run,lr,state,exit code,epoch 2 loss,acc,figures",
-        *("1,1,done,0,0.5,0.75,1", "2,2,failed,1,,,0", "10,3,waiting,,,,0"),
+        *(
+            "1,1,done,0,0.5,0.75,1",
+            "2,2,failed,1,,,0",
+            "3,4,incomplete,74,,,0",
+            "10,3,waiting,,,,0",
+        ),
     ]

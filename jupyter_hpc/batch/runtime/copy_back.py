@@ -11,7 +11,7 @@ import shutil
 import time
 from pathlib import Path
 
-from jupyter_hpc.batch.runtime.staging import Plan, listing, manifest
+from jupyter_hpc.batch.runtime.staging import DRAFT, MISSING, Plan, listing, manifest
 from jupyter_hpc.batch.runtime.state import log
 
 
@@ -41,6 +41,9 @@ class CopyBack:
         self.inputs = manifest(scratch)
         self.done: dict[str, tuple[int, int]] = {}
         self.problems: dict[str, str] = {}
+        self.where = f"{platform.node()}:{scratch}"
+        #: Rows of the list of missing files that an earlier part of this run has left.
+        self.lost = self._earlier_rows()
 
     def pending(self, named: bool = True) -> list[str]:
         """Files that are new or changed and not yet back, small ones first."""
@@ -98,7 +101,7 @@ class CopyBack:
     def _copy(self, name: str, final: bool) -> None:
         source, target = self.scratch / name, self.results / name
         # The name of a file has 255 bytes, and a character up to four.
-        draft = target.with_name(f".{target.name[:50]}.jupyter-hpc-draft")
+        draft = target.with_name(f".{target.name[:50]}{DRAFT}")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             for _ in range(3):
@@ -129,19 +132,28 @@ class CopyBack:
 
     def _list_missing(self, waiting: list[str]) -> None:
         """Keep the list of files that are not back where a person looks for it."""
-        lines = [f"{name}\tnot copied yet" for name in waiting]
-        lines += [f"{name}\t{why}" for name, why in sorted(self.problems.items())]
-        path = self.results / "MISSING.txt"
+        why = {**self.problems, **dict.fromkeys(waiting, "not copied yet")}
+        rows = [f"{name}\t{why[name]}\t{self.where}" for name in sorted(why)]
+        rows += [row for name, row in self.lost.items() if name not in {*why, *self.done}]
+        path = self.results / MISSING
         try:
-            if lines:
+            if rows:
                 self.results.mkdir(parents=True, exist_ok=True)
-                head = f"Files on {platform.node()}:{self.scratch} that are not here:"
+                head = "Files that are not here, why, and where they were left:"
                 # Names are bytes, and need not be text.
-                data = "\n".join([head, *lines, ""]).encode("utf-8", "surrogateescape")
-                path.write_bytes(data)
+                path.write_bytes("\n".join([head, *rows, ""]).encode("utf-8", "surrogateescape"))
             elif path.exists():
                 path.unlink()
         except OSError as error:
             log(f"the list of missing files cannot be written: {error}")
-        for name, why in list(self.problems.items())[:20]:
-            log(f"not copied back: {name} ({why})")
+        for name, reason in list(self.problems.items())[:20]:
+            log(f"not copied back: {name} ({reason})")
+
+    def _earlier_rows(self) -> dict[str, str]:
+        """What the list says about other scratch folders than ours, by the names of the files."""
+        try:
+            text = (self.results / MISSING).read_bytes().decode("utf-8", "surrogateescape")
+        except OSError:
+            return {}
+        rows = [row for row in text.split("\n")[1:] if row and not row.endswith(self.where)]
+        return {row.partition("\t")[0]: row for row in rows}

@@ -25,7 +25,7 @@ from typing import Any
 from jupyter_hpc.batch.runtime.copy_back import CopyBack
 from jupyter_hpc.batch.runtime.gpu_record import GpuRecorder, check_gpu
 from jupyter_hpc.batch.runtime.run_table import write_run_table
-from jupyter_hpc.batch.runtime.staging import NoRoom, Plan, clean, stage_in
+from jupyter_hpc.batch.runtime.staging import INCOMPLETE, NoRoom, Plan, clean, stage_in
 from jupyter_hpc.batch.runtime.state import log
 
 #: Seconds between two samples of the GPUs.
@@ -52,7 +52,7 @@ class Keeper:
         self.asked.add(signal.Signals(number).name[3:])
 
     def run(self) -> int:
-        """Keep going until told to stop; 0 if every file is back."""
+        """Keep going until told to stop; 0 if every file is back, else INCOMPLETE."""
         next_copy = time.monotonic() + self.interval
         next_sample = time.monotonic()
         while "USR2" not in self.asked:
@@ -67,7 +67,7 @@ class Keeper:
                 self.copy.run(final=hurry)
                 next_copy = time.monotonic() + self.interval
             self._wait(next_sample, next_copy, hurry)
-        return 0 if self.copy is None or self.copy.run(final=True) else 1
+        return 0 if self.copy is None or self.copy.run(final=True) else INCOMPLETE
 
     def _wait(self, next_sample: float, next_copy: float, hurry: bool) -> None:
         ends = [time.monotonic() + 1.0] if hurry else [time.monotonic() + 3600.0]

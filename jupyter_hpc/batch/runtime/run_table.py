@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jupyter_hpc.batch.runtime.staging import INCOMPLETE, MISSING
+
 #: Beside the folders of the runs.
 TABLE_NAME = "runs.csv"
 
@@ -21,7 +23,10 @@ _NUMBER = re.compile(r"\b([A-Za-z][\w ./-]{0,30}?)\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[
 
 
 class RunRow:
-    """One run of a sweep; `state` is waiting, running, done, failed or stopped."""
+    """One run; `state` is waiting, running, done, incomplete, failed or stopped.
+
+    An incomplete run has ended well, but not all of its files are back.
+    """
 
     def __init__(self, run_dir: Path, task: str) -> None:
         output = run_dir / "output" / task
@@ -36,6 +41,8 @@ class RunRow:
         elif self.code is not None:
             early = ended.get("time_limit") or ended.get("told_to_end")
             self.state = "stopped" if early else "failed"
+            if self.code == INCOMPLETE and any(output.glob(f"files*/{MISSING}")):
+                self.state = "incomplete"
         self.figures = sum(1 for _ in (output / "figures").glob("*")) if output.is_dir() else 0
         self.metrics = {**_last_numbers(log), **_numbers(_table_of(output / "metrics.json"))}
 

@@ -17,6 +17,12 @@ from jupyter_hpc.batch.runtime.state import log
 
 #: Marks a scratch folder as one that a job of ours made and may delete.
 OWN_MARK = ".jupyter-hpc-scratch"
+#: Names the files that did not come back, beside those that did.
+MISSING = "MISSING.txt"
+#: The code of `keep` when files did not come back, and of a job whose program ended well then.
+INCOMPLETE = 74
+#: How the name of a file ends while it is being copied back.
+DRAFT = ".jupyter-hpc-draft"
 #: Room that must stay free on scratch after the inputs are there.
 _RESERVE = 64 * 1024 * 1024
 
@@ -116,6 +122,8 @@ def _size_of(folder: Path) -> int:
 
 def _restore(earlier: Path, scratch: Path) -> None:
     for name in listing(earlier):
+        if name == MISSING or name.endswith(DRAFT):  # no results, and a part may have been killed
+            continue
         target = scratch / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(earlier / name, target)
