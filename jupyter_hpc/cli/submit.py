@@ -77,6 +77,11 @@ def submit(
 async def _submit(
     notebook: Path, on: str | None, given: dict[str, Any], dry_run: bool, wait: bool, as_json: bool
 ) -> int:
+    if given["at_once"] is not None and not given["sweep"]:
+        raise UsageError(
+            f"--at-once {given['at_once']} is about the runs of a sweep, and this is one run.",
+            "Add --sweep NAME=A,B,C, or leave --at-once out.",
+        )
     async with open_place(on) as place:
         client = SlurmClient(place.runner)
         choices = choices_of(given, place.profile)

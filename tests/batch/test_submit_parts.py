@@ -293,6 +293,15 @@ def test_conversions_are_written_whole_into_their_folder(name: str, tmp_path: Pa
     assert done.to_json()["script"] == str(done.target / f"{base}.py")
 
 
+def test_runs_at_a_time_need_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["print(1)"])
+    monkeypatch.setattr("jupyter_hpc.cli.submit.open_place", None)  # nothing is asked
+    words = ["submit", str(path), "--at-once", "3", "--chain", "2"]
+    done = CliRunner().invoke(cli, words, standalone_mode=False)
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception).startswith("--at-once 3 is about the runs of a sweep")
+
+
 def test_only_files_of_a_conversion_are_replaced(tmp_path: Path) -> None:
     path = write_notebook(tmp_path / "a.ipynb", ["print(1)"])
     own = tmp_path / "a" / "a.py"
