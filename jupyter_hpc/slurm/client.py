@@ -231,7 +231,7 @@ class SlurmClient:
         unavailable = failure(Completed(("sbatch",), 1, "", said))
         if isinstance(unavailable, SlurmUnavailable):
             return unavailable
-        refusal = refusals.explain_refusal(said)
+        refusal = refusals.explain_refusal(said, request)
         hint = " ".join(filter(None, [refusal.advice, await self._allowed(request, refusal)]))
         text = f"{refusal.text} It says: {refusal.site}" if refusal.site else refusal.text
         return SubmitRejected(text, hint)

@@ -18,6 +18,7 @@ from jupyter_hpc.errors import (
 )
 from jupyter_hpc.runner import Completed, program_of
 from jupyter_hpc.slurm.failures import failure, first_error
+from jupyter_hpc.slurm.models import Request
 from jupyter_hpc.slurm.refusals import explain_refusal
 from tests.slurm.runners import recording
 
@@ -50,6 +51,23 @@ def test_which_option_is_wrong(name: str, option: str, words: str) -> None:
     assert refusal.option == option
     assert words in refusal.text
     assert refusal.advice
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("sbatch-partition", {"partition": "gup"}, "There is no partition 'gup'."),
+        ("sbatch-account", {"account": "x"}, "The account 'x' does not exist"),
+        ("sbatch-qos", {"qos": "fast"}, "The QOS 'fast' does not exist"),
+        ("sbatch-feature", {"constraint": "a&b"}, "the constraint 'a&b' names."),
+        ("sbatch-gres", {"gpu_type": "H100"}, "GPUs called 'H100'."),
+        ("sbatch-memory", {"memory": "9T"}, "as much memory as '9T'."),
+        ("sbatch-time", {"time": "9-0"}, "The time limit '9-0' is not understood, or longer"),
+        ("sbatch-partition", {}, "or none was given"),
+    ],
+)
+def test_the_value_that_was_refused_is_named(name: str, value: dict[str, str], words: str) -> None:
+    assert words in explain_refusal(recording(name).stderr, Request(**value)).text  # type: ignore[arg-type]
 
 
 def test_the_limit_that_was_hit_is_named() -> None:
