@@ -14,6 +14,7 @@ from jupyter_hpc.batch.job import DEFAULT_PLACES, DEFAULT_REQUEST, Environment
 from jupyter_hpc.batch.submit import SubmitOptions, current_environment
 from jupyter_hpc.batch.sweep import parse_sweep
 from jupyter_hpc.clusters import Profile
+from jupyter_hpc.clusters.schema import check_options
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.slurm.models import Request
 
@@ -78,8 +79,10 @@ def job_request(choices: Choices, profile: Profile | None) -> Request:
     """What Slurm is asked for. Raises ProfileError for an unknown preset or an odd value."""
     asked = dict(choices.request)
     request = DEFAULT_REQUEST
+    given = {key: asked[key] for key in ALLOCATION_KEYS if asked.get(key) is not None}
+    check_options("allocation", given)
     if profile is not None:
-        given = {key: asked.pop(key, None) for key in ALLOCATION_KEYS}
+        asked = {key: value for key, value in asked.items() if key not in ALLOCATION_KEYS}
         allocation = profile.allocation_for(choices.preset, given)
         request = _over(request, {key: getattr(allocation, key) for key in ALLOCATION_KEYS})
         request = dataclasses.replace(

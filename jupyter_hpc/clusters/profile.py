@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from jupyter_hpc.clusters.schema import check_profile, check_section, keys_of, nearest
+from jupyter_hpc.clusters.schema import check_options, check_profile, keys_of, nearest
 from jupyter_hpc.clusters.values import duration_seconds
 from jupyter_hpc.errors import ProfileError
 
@@ -136,7 +136,7 @@ class Profile:
         preset or a value that a profile could not hold either.
         """
         given = {k: v for k, v in (overrides or {}).items() if v is not None}
-        checked = check_section("allocation", given, "the command line")
+        checked = check_options("allocation", given)
         return replace(_merged(self.allocation, self._preset(preset)), **checked)
 
     def _preset(self, name: str | None) -> Allocation:

@@ -165,6 +165,9 @@ SECTIONS = (
     "budget",
 )
 
+#: Options that are called otherwise than their keys.
+_OPTIONS = {"memory": "mem"}
+
 #: Sections that hold one table per name instead of keys.
 NAMED_SECTIONS = ("presets", "storage")
 
@@ -204,8 +207,17 @@ def check_profile(data: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def check_section(section: str, values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Values of one section from elsewhere, for example the command line."""
+    """Values of one section from elsewhere than a profile."""
     return _check_keys(section, values, "", where)
+
+
+def check_options(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for options of the command line, which errors then name: `--time is 'x'`."""
+    known = keys_of(section)
+    return {
+        name: _checked(known[name], value, f"--{_OPTIONS.get(name, name).replace('_', '-')}")
+        for name, value in values.items()
+    }
 
 
 def _check_keys(section: str, values: Mapping[str, Any], prefix: str, where: str) -> dict[str, Any]:
@@ -215,13 +227,15 @@ def _check_keys(section: str, values: Mapping[str, Any], prefix: str, where: str
         key = known.get(name)
         if key is None:
             raise _unknown(name, prefix, [*known, *(() if section else SECTIONS)], where)
-        try:
-            checked[name] = CHECKS[key.kind](value, key.choices)
-        except BadValue as error:
-            raise ProfileError(
-                f"{where}: {prefix}{name} {error.problem}.", f"Allowed: {error.allowed}."
-            ) from None
+        checked[name] = _checked(key, value, f"{where}: {prefix}{name}")
     return checked
+
+
+def _checked(key: Key, value: Any, shown: str) -> Any:
+    try:
+        return CHECKS[key.kind](value, key.choices)
+    except BadValue as error:
+        raise ProfileError(f"{shown} {error.problem}.", f"Allowed: {error.allowed}.") from None
 
 
 def _unknown(name: str, prefix: str, choices: list[str], where: str) -> ProfileError:

@@ -17,7 +17,7 @@ import zlib
 from typing import Any
 
 from jupyter_hpc.clusters import Profile, load
-from jupyter_hpc.clusters.schema import check_section
+from jupyter_hpc.clusters.schema import check_options
 from jupyter_hpc.connect.actions import SessionActions
 from jupyter_hpc.connect.allocation import Launch
 from jupyter_hpc.connect.board import Board
@@ -68,7 +68,7 @@ def check(profile: Profile, options: ConnectOptions) -> None:
         )
     profile.allocation_for(options.preset, options.overrides)
     if options.idle_release is not None:
-        check_section("jupyter", {"idle_release": options.idle_release}, "the command line")
+        check_options("jupyter", {"idle_release": options.idle_release})
 
 
 class Manager:

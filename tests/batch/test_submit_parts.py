@@ -242,6 +242,8 @@ async def test_what_can_be_known_to_be_wrong_is_said_before_the_queue(
         await prepare(path, building, runner, None)
     with pytest.raises(UsageError, match="no profile of this cluster"):
         submit_options(Choices(preset="big"), None, here=True)
+    with pytest.raises(UsageError, match=r"^--time is 'banana'"):
+        submit_options(Choices(request={"time": "banana"}), None, here=True)
     with pytest.raises(UsageError, match=r"caf\\udce9' is not UTF-8"):
         await prepare(path, SubmitOptions(settings={"name": "caf\udce9"}), runner, None)
     odd = path.rename(tmp_path / "caf\udce9.ipynb")

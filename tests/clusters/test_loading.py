@@ -197,8 +197,12 @@ def test_allocation_order(write: Write) -> None:
     assert (chosen.memory, chosen.time, chosen.cpus, chosen.gpus) == ("3G", "1:00:00", 4, 0)
     with pytest.raises(ProfileError, match=r"no preset 'smal'.*mean small"):
         profile.allocation_for("smal")
-    with pytest.raises(ProfileError, match="command line: partition is '--uid=0'"):
+    with pytest.raises(ProfileError, match=r"^--partition is '--uid=0'"):
         profile.allocation_for(None, {"partition": "--uid=0"})
+    with pytest.raises(ProfileError, match=r"^--mem is 'much'.*Allowed: a number with"):
+        profile.allocation_for(None, {"memory": "much"})
+    with pytest.raises(ProfileError, match=r"^--gpu-type is ''"):
+        profile.allocation_for(None, {"gpu_type": ""})
 
 
 def test_idle_release_in_seconds(write: Write) -> None:
