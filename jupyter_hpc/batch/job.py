@@ -53,6 +53,8 @@ class Input:
     #: Where it appears, relative to the working directory of the program.
     target: str
     kind: Literal["file", "tar"] = "file"
+    #: The folder on the cluster that a tar was made of, to which its links may lead back.
+    origin: str = ""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ async def _input(
         return Input(source, target), None
     key = hashlib.sha256(f"{source}\0{done.stdout}".encode()).hexdigest()[:16]
     archive = posixpath.join(archive_dir, f"{posixpath.basename(source)}-{key}.tar")
-    return Input(archive, target, "tar"), Packing(source, archive)
+    return Input(archive, target, "tar", source), Packing(source, archive)
 
 
 def plan_outputs(paths: Iterable[str], work_dir: str) -> tuple[str, ...]:

@@ -85,6 +85,36 @@ def test_new_and_changed_files_come_back_and_scratch_is_clean(
     assert "input 1,2" in job.log()
 
 
+def test_links_out_of_a_staged_folder_lead_where_they_led_before(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    for name in ("data/deep/own", "images/a", "shared/b"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(name, encoding="utf-8")
+    links = {"deep/in": "own", "deep/staged": "../../images/a", "deep/out": "../../shared/b"}
+    links |= {"folder": "../shared", "nowhere": "../none", "absolute": str(project / "shared")}
+    for name, target in links.items():
+        (project / "data" / name).symlink_to(target)
+    inputs = []
+    for name in ("data", "images"):
+        archive, origin = tmp_path / f"{name}.tar", str(project / name)
+        subprocess.run(["tar", "--mode=a-w", "-cf", str(archive), "-C", origin, "."], check=True)
+        inputs.append(Input(str(archive), name, "tar", origin))
+    cells = [
+        "import os\nfor name in ('deep/in', 'deep/staged', 'deep/out', 'folder/b', 'absolute/b'):\n"
+        "    path = os.path.realpath('data/' + name)\n"
+        "    print(name, open(path).read(), path.startswith(os.getcwd()))"
+    ]
+    staging = Staging(tuple(inputs))
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells), staging=staging)
+    assert job.run_to_end() == 0, job.log()
+    for line in (
+        *("deep/in data/deep/own True", "deep/staged images/a True"),
+        *("deep/out shared/b False", "folder/b shared/b False", "absolute/b shared/b False"),
+        f"2 link(s) lead out of {project}/data, such as folder",
+    ):
+        assert line in job.log()
+
+
 def test_only_the_named_outputs_come_back(tmp_path: Path, training: Conversion) -> None:
     staging = Staging(outputs=("checkpoint.json", "parts/00*"))
     job = LocalJob(tmp_path, training, staging=staging, parameters={"STEPS": 12})

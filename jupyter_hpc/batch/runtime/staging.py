@@ -92,6 +92,9 @@ def stage_in(plan: Plan, earlier: Path, place: str = "") -> Path:
     try:
         for item in plan.inputs:
             _bring(item, scratch / item["target"])
+        for item in plan.inputs:  # a link may lead to another input, so all are there first
+            if item.get("origin"):
+                _lead_back(scratch / item["target"], item["origin"])
         _save_manifest(scratch, listing(scratch))
         if earlier.is_dir():
             _restore(earlier, scratch)
@@ -114,6 +117,29 @@ def _bring(item: dict[str, str], target: Path) -> None:
             archive.extractall(target, filter="tar")
         else:
             archive.extractall(target)  # noqa: S202 - made by us from the user's files
+
+
+def _lead_back(folder: Path, origin: str) -> None:
+    """Let links that lead out of a folder lead where they did before it was copied."""
+    changed = []
+    for root, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(root, name)
+            if not os.path.islink(path) or os.path.exists(path):
+                continue
+            place = os.path.join(origin, os.path.relpath(root, folder), os.readlink(path))
+            if os.path.exists(place):
+                mode = os.stat(root).st_mode
+                os.chmod(root, mode | stat.S_IWUSR)  # data is often read-only
+                os.unlink(path)
+                os.symlink(os.path.realpath(place), path)
+                os.chmod(root, mode)
+                changed.append(os.path.relpath(path, folder))
+    if changed:
+        log(
+            f"{len(changed)} link(s) lead out of {origin}, such as {changed[0]}: "
+            "what they lead to is read from there"
+        )
 
 
 def _size_of(folder: Path) -> int:
