@@ -17,12 +17,17 @@ if ! command -v module > /dev/null; then
 fi
 """
 
-_CONDA = """\
-# `conda activate` is a function of interactive shells; a batch shell asks for it first.
-for conda in "$(command -v conda)" "${{CONDA_EXE:-}}" ~/miniforge3/bin/conda \\
+#: Leaves the path of conda in $conda, if it is on the PATH or where it mostly is.
+FIND_CONDA = """\
+for conda in "$(command -v conda)" "${CONDA_EXE:-}" ~/miniforge3/bin/conda \\
     ~/miniconda3/bin/conda ~/mambaforge/bin/conda ~/anaconda3/bin/conda /opt/conda/bin/conda; do
     [ -x "$conda" ] && break
 done
+"""
+
+_CONDA = """\
+# `conda activate` is a function of interactive shells; a batch shell asks for it first.
+{find}\
 if ! hook=$("$conda" shell.bash hook); then
     say "conda was not found; load its module or put it on the PATH"
     exit 1
@@ -66,8 +71,11 @@ def environment_text(job: BatchJob) -> str:
     if environment.setup:
         parts.append("\n".join(environment.setup) + "\n")
     if environment.modules:
-        loads = "".join(f"module load {shlex.quote(name)}\n" for name in environment.modules)
-        parts.append(_MODULES + loads)
+        loads = [
+            f'module load {name} || say "this module was not loaded:" {name}\n'
+            for name in map(shlex.quote, environment.modules)
+        ]
+        parts.append(_MODULES + "".join(loads))
     python = _python(environment, job)
     if python:
         parts.append(python)
@@ -79,7 +87,7 @@ def environment_text(job: BatchJob) -> str:
 
 def _python(environment: Environment, job: BatchJob) -> str:
     if environment.conda:
-        return _CONDA.format(name=shlex.quote(environment.conda))
+        return _CONDA.format(find=FIND_CONDA, name=shlex.quote(environment.conda))
     if environment.venv:
         return _VENV.format(activate=shlex.quote(f"{environment.venv}/bin/activate"))
     if environment.build_from:

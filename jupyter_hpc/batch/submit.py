@@ -18,6 +18,7 @@ from jupyter_hpc.batch.answers import checked_settings, require_answers
 from jupyter_hpc.batch.body import batch_options, script_text
 from jupyter_hpc.batch.convert import Options, convert_notebook
 from jupyter_hpc.batch.cost import Cost, job_cost
+from jupyter_hpc.batch.environment_check import located, with_requirements
 from jupyter_hpc.batch.job import (
     DEFAULT_PLACES,
     DEFAULT_REQUEST,
@@ -35,7 +36,7 @@ from jupyter_hpc.batch.stage_plan import Packing, pack, plan_inputs, plan_output
 from jupyter_hpc.batch.sweep import grid, typed
 from jupyter_hpc.batch.uploads import local_inputs, working_files
 from jupyter_hpc.batch.write import stem
-from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected, UsageError
+from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.advice import problems
 from jupyter_hpc.slurm.client import SlurmClient
@@ -249,10 +250,12 @@ async def _job(
         name: [typed(conversion, name, text) for text in texts]
         for name, texts in options.sweep.items()
     }
-    work_dir = _folder_of(notebook)
+    #: Where relative paths of the cluster begin.
+    base = work_dir = _folder_of(notebook)
     run_dir = run_folder(notebook.name, work_dir)
     if options.upload:
-        run_dir = uploaded_run_folder(notebook.name, await home_folder(runner))
+        base = await home_folder(runner)
+        run_dir = uploaded_run_folder(notebook.name, base)
         work_dir = f"{run_dir}/work"
     name = options.request.name or re.sub(r"[^\w.-]+", "_", stem(notebook.name))[:40]
     request = replace(options.request, name=name)
@@ -262,7 +265,7 @@ async def _job(
         work_dir=work_dir,
         request=request,
         mode=options.mode,
-        environment=options.environment,
+        environment=await located(options.environment, runner, base),
         chain=options.chain,
         sweep=grid(values),
         at_once=options.at_once,
@@ -270,7 +273,7 @@ async def _job(
         requeue=options.requeue,
         check_gpu="torch" in conversion.imports,
     )
-    job, uploads = await _with_requirements(job, notebook.parent, runner)
+    job, uploads = await with_requirements(job, notebook.parent, runner)
     if not options.stage_in and not options.stage_out:
         return job, uploads, ()
     sent: dict[str, Input] = {}
@@ -278,32 +281,7 @@ async def _job(
         files, sent = local_inputs(notebook.parent, options.stage_in, run_dir)
         uploads |= files
     there = [path for path in options.stage_in if path not in sent]
-    base = await home_folder(runner) if options.upload else work_dir
     found, packings = await plan_inputs(runner, there, base, f"{os.path.dirname(run_dir)}/staged")
     outputs = plan_outputs(options.stage_out, _folder_of(notebook))
     staging = Staging((*sent.values(), *found), outputs, options.places, options.interval)
     return replace(job, staging=staging), uploads, packings
-
-
-async def _with_requirements(
-    job: BatchJob, folder: Path, runner: Runner
-) -> tuple[BatchJob, dict[str, bytes]]:
-    """The requirements of an environment that is built in the job are frozen with the rest."""
-    path = job.environment.build_from
-    if path is None:
-        return job, {}
-    data = _content(folder, path)
-    if data is not None:
-        environment = replace(job.environment, build_from=f"{job.run_dir}/requirements.txt")
-        return replace(job, environment=environment), {"requirements.txt": data}
-    # It may be on the cluster, and this is a laptop.
-    if not (await runner.run(["test", "-r", path])).ok:
-        raise UsageError(f"The requirements {path!r} cannot be read.", "Check the path.")
-    return job, {}
-
-
-def _content(folder: Path, path: str) -> bytes | None:
-    try:
-        return (folder / Path(path).expanduser()).read_bytes()
-    except OSError:
-        return None

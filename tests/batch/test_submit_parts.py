@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -252,6 +253,45 @@ async def test_what_can_be_known_to_be_wrong_is_said_before_the_queue(
     with pytest.raises(UsageError, match="is not UTF-8"):
         write(convert_file(odd))
     assert not (tmp_path / "hpc-batch").exists()
+
+
+async def test_a_python_that_is_not_there_is_said_before_the_queue(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    path = write_notebook(tmp_path / "project" / "a.ipynb", ["print(1)"])
+    for name in ("env/bin/activate", "env/bin/python", "project/x.sif", "c/conda-meta/history"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch(0o755)
+    for name in ("bin", "conda-meta", "envs/torch"):
+        (tmp_path / "miniconda3" / name).mkdir(parents=True)
+    (tmp_path / "miniconda3" / "bin" / "conda").touch(0o755)
+    home = str(tmp_path)
+
+    async def check(upload: bool = False, **python: str) -> Environment:
+        options = SubmitOptions(environment=Environment(**python), upload=upload)  # type: ignore[arg-type]
+        return (await prepare(path, options, runner, None)).job.environment
+
+    for venv in ("../env", "~/env", f"{home}/env/"):
+        assert (await check(venv=venv)).venv == f"{home}/env"
+    assert (await check(venv="env", upload=True)).venv == f"{home}/env"
+    assert (await check(container="x.sif")).container == f"{home}/project/x.sif"
+    assert (await check(container="docker://x")).container == "docker://x"
+    assert (await check(conda="~/c")).conda == f"{home}/c"
+    assert (await check(conda="torch")).conda == "torch"
+    for python, words in (
+        ({"venv": "env"}, f"no virtual environment in '{home}/project/env'"),
+        ({"venv": "~/nv"}, f"no virtual environment in '{home}/nv'"),
+        ({"container": "y.sif"}, f"no image '{home}/project/y.sif'"),
+        ({"conda": "./c"}, f"no conda environment in '{home}/project/c'"),
+        ({"conda": "troch"}, "no conda environment 'troch'. There are: base, torch."),
+    ):
+        with pytest.raises(UsageError, match=re.escape(words)):
+            await check(False, **python)
+    # A module may bring another conda.
+    options = SubmitOptions(environment=Environment(conda="troch", modules=("conda",)))
+    await prepare(path, options, runner, None)
+    (tmp_path / ".condarc").write_text("envs_dirs: [/x]\n", encoding="utf-8")
+    assert (await check(conda="troch")).conda == "troch"
 
 
 async def test_a_notebook_from_a_laptop_brings_its_files(

@@ -63,12 +63,15 @@ def sbatch(programs: Programs, tmp_path: Path) -> Path:
 
 async def test_a_preview_shows_all_that_the_job_will_be(ask: Ask, jp_root_dir: Path) -> None:
     write(jp_root_dir, "work/train.ipynb", TRAINING)
+    for name in ("activate", "python"):
+        (jp_root_dir / "env" / "bin").mkdir(parents=True, exist_ok=True)
+        (jp_root_dir / "env" / "bin" / name).touch(0o755)
     shown = await preview(
         ask,
         "work/train.ipynb",
         request={"time": "02:00:00", "gpus": 0, "memory": "4G", "extra": ["--mail-type END"]},
         parameters={"LR": "0.1, 0.01", "EPOCHS": 5},
-        environment={"python": "venv", "value": "/opt/env", "modules": ["cuda/12"]},
+        environment={"python": "venv", "value": "../env", "modules": ["cuda/12"]},
     )
     assert (shown["ok"], shown["notebook"], shown["runs"]) == (True, "train.ipynb", 2)
     assert "for epoch in range(EPOCHS)" in shown["script"]
@@ -78,7 +81,7 @@ async def test_a_preview_shows_all_that_the_job_will_be(ask: Ask, jp_root_dir: P
         "#SBATCH --mail-type=END",
         "#SBATCH --array=1-2",
         "module load cuda/12",
-        "/opt/env/bin/activate",
+        f"{jp_root_dir}/env/bin/activate",
     ):
         assert line in shown["sbatch"], line
     assert {each["name"]: each["default"] for each in shown["parameters"]} == {
