@@ -53,6 +53,10 @@ class Action:
     has_value: bool = False
 
 
+#: The change of a line that prints something in a notebook, which a script does not.
+SILENCED = "dropped, with what it shows"
+
+
 def dropped(why: str, what: str = "dropped") -> Action:
     return Action("", what, why)
 
@@ -118,6 +122,8 @@ class CellContext:
     own_magics: frozenset[str] = frozenset()
     #: The notebook itself tells matplotlib how to draw.
     chooses_backend: bool = False
+    #: The code cells that have run when this one does, and this one; none if that is not known.
+    inputs: Collection[str] = ()
     helpers: int = 0
     #: Lines of the cell above the code at hand: 1 inside a cell magic.
     lines_above: int = 0

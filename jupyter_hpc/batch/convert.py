@@ -79,6 +79,7 @@ class _Converter:
         self.own_magics: set[str] = set()
         self.chooses_backend = any(_BACKEND.search(cell.source) for cell in notebook.cells)
         self.cells: list[CodeCell] = []
+        self.inputs: list[str] = []
         self.comments: dict[int, Emitted] = {}
 
     def conversion(self) -> Conversion:
@@ -140,6 +141,7 @@ class _Converter:
     def _converted(self, cell: Cell) -> str:
         if not cell.source.strip():
             return ""
+        self.inputs.append(cell.source)
         context = self._context(cell.number, cell.source)
         code = convert_code(cell.source, context, SHOW)
         if found := _INTERACTIVITY.findall(cell.source):
@@ -159,6 +161,7 @@ class _Converter:
             interactivity=self.interactivity,
             own_magics=frozenset(self.own_magics),
             chooses_backend=self.chooses_backend,
+            inputs=() if self.parents else tuple(self.inputs),
             convert_body=lambda code, show: convert_code(code, context, show),
             convert_notebook=lambda path: self._included(path, number),
         )

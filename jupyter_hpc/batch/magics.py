@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import itertools
+import re
 import shlex
 from collections.abc import Callable
 
 from jupyter_hpc.batch.context import (
     API,
+    SILENCED,
     Action,
     CellContext,
     Refused,
@@ -16,35 +19,13 @@ from jupyter_hpc.batch.context import (
     call,
     dropped,
 )
+from jupyter_hpc.batch.dropped_magics import DROPPED, ONLY_HELP, ONLY_SCREEN, PRINTING
 from jupyter_hpc.batch.edits import literal, suite
 from jupyter_hpc.batch.report import Prepare
 from jupyter_hpc.batch.shell import command_action
 from jupyter_hpc.batch.transform import first_word
 
 Handler = Callable[[Use, CellContext, int], Action]
-
-_ONLY_SCREEN = "it only changes what a screen shows"
-_ONLY_HELP = "it shows help to a person"
-
-#: Magics without any effect on what the notebook computes.
-_DROPPED = {
-    **dict.fromkeys(
-        ("pinfo", "pinfo2", "pdoc", "pdef", "psource", "pfile", "pycat", "quickref", "magic"),
-        _ONLY_HELP,
-    ),
-    **dict.fromkeys(("lsmagic", "hist", "history", "notebook", "page", "psearch"), _ONLY_HELP),
-    **dict.fromkeys(("colors", "xmode", "pprint", "doctest_mode", "gui", "tb"), _ONLY_SCREEN),
-    **dict.fromkeys(("tensorboard", "wandb", "watermark", "version_information"), _ONLY_SCREEN),
-    **dict.fromkeys(("autosave", "autocall", "automagic", "autoawait"), _ONLY_SCREEN),
-    **dict.fromkeys(("logstart", "logstop", "logon", "logoff", "logstate"), "the job has a log"),
-    **dict.fromkeys(("autoreload", "aimport"), "modules do not change while a job runs"),
-    **dict.fromkeys(("load_ext", "reload_ext", "unload_ext"), "extensions serve a notebook"),
-    **dict.fromkeys(("pdb", "connect_info", "qtconsole"), "nobody is there to type"),
-    **dict.fromkeys(("load", "loadpy", "save", "rehashx", "alias", "unalias"), _ONLY_SCREEN),
-    **dict.fromkeys(("tensorflow_version", "killbgscripts", "dhist", "dirs"), _ONLY_SCREEN),
-    **dict.fromkeys(("nb_black", "blackcellmagic", "flake8_on", "pycodestyle_on"), _ONLY_SCREEN),
-    **dict.fromkeys(("flake8_off", "pycodestyle_off", "bookmark", "code_wrap"), _ONLY_SCREEN),
-}
 
 #: Commands that IPython offers as magics.
 _ALIASES = frozenset(
@@ -89,7 +70,7 @@ def _pylab(use: Use, context: CellContext, line: int) -> Action:
 def _config(use: Use, context: CellContext, line: int) -> Action:
     name, equals, value = (part.strip() for part in use.line.partition("="))
     if not equals:
-        return dropped(_ONLY_HELP)
+        return dropped(ONLY_HELP)
     if name.endswith(("figure_format", "figure_formats")):
         formats = value if value.startswith(("[", "(", "{", "'", '"')) else repr(value)
         return call(f"{API}.set_matplotlib_formats({formats})", "figures in that format")
@@ -98,7 +79,7 @@ def _config(use: Use, context: CellContext, line: int) -> Action:
     if name.endswith("ast_node_interactivity"):
         # Read where the cells are converted; see cells.interactivity_after.
         return dropped("the cells below are converted accordingly", "obeyed")
-    return dropped(_ONLY_SCREEN)
+    return dropped(ONLY_SCREEN)
 
 
 def _cd(use: Use, context: CellContext, line: int) -> Action:
@@ -243,12 +224,31 @@ def _refused(reason: str) -> Handler:
     return handler
 
 
-def _dropper(why: str) -> Handler:
-    return lambda use, context, line: dropped(why)
+def _dropper(why: str, what: str) -> Handler:
+    return lambda use, context, line: dropped(why, what)
+
+
+def _history(use: Use, context: CellContext, line: int) -> Action:
+    """%history: the cells so far are known; what was typed elsewhere is not."""
+    words = use.line.split()
+    ranges = [re.fullmatch(r"(\d+)(?:-(\d+))?", word) for word in words if word != "-n"]
+    if not all(ranges) or not context.inputs or not use.is_top_level:
+        raise Refused(f"{use.written!r} is about more than the cells of this notebook so far.")
+    numbered = list(enumerate(context.inputs, 1))
+    wanted = [numbered[int(r[1]) - 1 : int(r[2] or r[1])] for r in ranges if r and int(r[1])]
+    text = ""
+    for number, source in itertools.chain(*wanted) if ranges else numbered:
+        joint = "\n" if "\n" in source else " "
+        text += f"{number:4d}:{joint}{source}\n" if "-n" in words else f"{source}\n"
+    return call(f"print({literal(text)}, end='')", "printed, as it is now")
 
 
 LINE_MAGICS: dict[str, Handler] = {
-    **{name: _dropper(why) for name, why in _DROPPED.items()},
+    **{
+        name: _dropper(why, SILENCED if name in PRINTING else "dropped")
+        for name, why in DROPPED.items()
+    },
+    **dict.fromkeys(("history", "hist"), _history),
     **dict.fromkeys(_ALIASES, _shell_alias),
     **dict.fromkeys(("pip", "conda", "mamba", "micromamba", "uv"), _installer),
     **dict.fromkeys(("system", "sx", "shell"), _shell_word),

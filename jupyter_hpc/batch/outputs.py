@@ -58,6 +58,12 @@ def normal(text: str) -> str:
     return "\n".join(lines)
 
 
+def holds(text: str, other: str) -> bool:
+    """Whether the lines of the other text stand in this one in their order."""
+    lines = iter(text.split("\n"))
+    return all(line in lines for line in other.split("\n") if line)
+
+
 def script_outputs(stdout: str, figures: Mapping[int, int]) -> dict[int, CellOutput]:
     """The output of a script that marks its cells; `figures` counts image files by cell."""
     parts = _MARK.split(stdout)

@@ -13,7 +13,8 @@ from pathlib import Path
 from signal import SIGTERM
 from typing import Any
 
-from jupyter_hpc.batch.outputs import CellOutput, notebook_outputs, script_outputs
+from jupyter_hpc.batch.context import SILENCED
+from jupyter_hpc.batch.outputs import CellOutput, holds, notebook_outputs, script_outputs
 from jupyter_hpc.batch.report import Conversion
 from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
 from jupyter_hpc.batch.write import DRIVER, driver_source
@@ -180,6 +181,7 @@ def _last_line(text: str) -> str:
 
 def _differences(left: _Trial, right: _Trial, conversion: Conversion) -> list[Difference]:
     moved = {step.cell for step in conversion.prepare}
+    silenced = {change.cell for change in conversion.changes if change.what == SILENCED}
     last = None
     if not (left.complete and right.complete):  # the cell in which a run ended has no full output
         last = min(left.last_cell, right.last_cell)
@@ -191,6 +193,8 @@ def _differences(left: _Trial, right: _Trial, conversion: Conversion) -> list[Di
         two = right.outputs.get(number, CellOutput())
         if one.controls or two.controls:
             continue
+        if number in silenced and holds(one.text, two.text):
+            one = replace(one, text=two.text)
         if one.text != two.text:
             found.append(Difference(number, "text", one.text, two.text))
         elif one.images != two.images and None not in (one.images, two.images):

@@ -17,6 +17,9 @@ from tests.batch.notebooks import AnyCell, Code, Text, converted, run_script, wr
         ("x = 1\n%%nosuchcell\nx", "%nosuchcell is not known"),
         ("%%R\nx <- 1", "another language"),
         ("%debug", "nobody is there"),
+        ("%history -f all.py", "more than the cells of this notebook"),
+        ("%history ~1/1-3", "more than the cells of this notebook"),
+        ("for i in range(2):\n    %history", "more than the cells of this notebook"),
         ("%store x", "from one notebook to the next"),
         ("!sleep 100 &", "in the background"),
         ("%%bash --bg --proc p\nsleep 1", "in the background"),
@@ -51,6 +54,20 @@ def test_every_magic_and_shell_line_is_in_the_report(tmp_path: Path) -> None:
     assert {(3, 1), (3, 3), (4, 1), (5, 1), (6, 1), (6, 3), (6, 4), (6, 6)} <= lines
     assert (2, 2) not in lines
     assert all(change.what and change.why and change.source for change in changes)
+
+
+def test_the_history_is_that_of_the_cells_so_far(tmp_path: Path) -> None:
+    cells: list[AnyCell] = [
+        Text("intro"),
+        "x = 1\ny = 2",
+        "",
+        "!true",
+        "%history",
+        "%hist -n 1-2 4",
+    ]
+    ran = run_script(converted(tmp_path / "n", cells), tmp_path / "w")
+    assert ran.outputs[5].text == "x = 1\ny = 2\n!true\n%history"
+    assert ran.outputs[6].text == "   1:\nx = 1\ny = 2\n   2: !true\n   4: %hist -n 1-2 4"
 
 
 def test_installs_and_downloads_move_to_the_prepare_step(tmp_path: Path) -> None:

@@ -83,6 +83,17 @@ async def test_what_both_reached_within_the_budget_is_compared(tmp_path: Path, p
     assert not found.notebook_done and not found.script_done
 
 
+async def test_what_the_report_says_is_dropped_is_no_difference(tmp_path: Path) -> None:
+    cells = ["%lsmagic", "print('a')\n%xmode Plain\nprint('b')", "%history -n 1-2\n1"]
+    conversion = converted(tmp_path, cells)
+    found = await verify(tmp_path / "a.ipynb", conversion, LocalRunner(), seconds=60)
+    assert found.equal is True, found
+    script = conversion.script.replace("print('a')", "print('x')", 1)
+    wrong = replace(conversion, script=script)
+    found = await verify(tmp_path / "a.ipynb", wrong, LocalRunner(), seconds=60)
+    assert [difference.cell for difference in found.differences] == [2]
+
+
 async def test_odd_files_beside_the_notebook_are_no_obstacle(tmp_path: Path) -> None:
     conversion = converted(tmp_path, ["print(open('data/x').read())"])
     (tmp_path / "data").mkdir()
