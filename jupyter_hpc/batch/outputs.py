@@ -12,6 +12,8 @@ from jupyter_hpc.text import uncoloured
 _MARK = re.compile(r"\x1ecell (\d+)\x1e\n")
 _CLEARED = re.compile(r"\x1eclear( later)?\x1e\n")
 _LIVE_FIGURE = "window.mpl"
+#: A displayed value with an id, and one that takes its place.
+_SHOWN = re.compile(r"\x1e(shown|update) ([0-9a-f]*)\x1e\n(.*?)\x1eend\x1e\n", re.S)
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 #: Parts of a line that differ between any two runs.
 _VARIABLE = (
@@ -66,6 +68,8 @@ def holds(text: str, other: str) -> bool:
 
 def script_outputs(stdout: str, figures: Mapping[int, int]) -> dict[int, CellOutput]:
     """The output of a script that marks its cells; `figures` counts image files by cell."""
+    last = {mark: text for _, mark, text in _SHOWN.findall(stdout)}
+    stdout = _SHOWN.sub(lambda m: last[m[2]] if m[1] == "shown" else "", stdout)
     parts = _MARK.split(stdout)
     texts: dict[int, str] = {}
     for number, text in zip(parts[1::2], parts[2::2], strict=False):

@@ -282,6 +282,24 @@ def test_containers_of_formulas_are_formulas_after_init_printing(tmp_path: Path)
     ]
 
 
+def test_a_value_that_is_replaced_has_its_last_form_only(tmp_path: Path) -> None:
+    cells = [
+        "from IPython.display import HTML, Markdown, display\n"
+        "display(HTML('<p>kept</p>'), display_id='two')\n"
+        "bar = display(HTML('<p>0</p>'), display_id=True)\n"
+        "for n in range(1, 5):\n    bar.update(HTML(f'<p>{n}</p>'))",
+        "bar.update(HTML('<p>last</p>'))\nup = display(Markdown('x'), display_id=True)\n"
+        "up.update(HTML('<p>other</p>'))",
+    ]
+    ran = run_script(converted(tmp_path / "n", cells), tmp_path / "w")
+    files = {file.name: file.read_text() for file in (ran.folder / "displays").iterdir()}
+    assert files == {
+        "cell01_1.html": "<p>kept</p>",
+        "cell01_2.html": "<p>last</p>",
+        "cell02_2.html": "<p>other</p>",
+    }
+
+
 def test_a_chart_of_altair_is_a_page_and_its_text(tmp_path: Path) -> None:
     cells = [
         "%%writefile altair.py\nclass TopLevelMixin: pass\nclass Chart:\n"

@@ -50,6 +50,10 @@ FAMILIES: dict[str, Sequence[AnyCell]] = {
         "        return {'text/plain': 'bundle', 'text/html': '<p/>'}\nBoth()",
         "h = display('first', display_id=True)\nh is not None",
         "display('named', display_id='name')",
+        "from IPython.display import update_display\nprint('a')\n"
+        "h = display(HTML('<p>1</p>'), 'one', display_id='bar')\nprint('b', end='')",
+        "h.update('two')\nupdate_display('renamed', display_id='name')",
+        "update_display('nowhere', display_id='none')\nprint('end')",
         "from IPython.display import YouTubeVideo, IFrame, FileLink, FileLinks, Image\n"
         "YouTubeVideo('abc', width=300, start=10)",
         "[IFrame('https://example.org', 10, 20)]",

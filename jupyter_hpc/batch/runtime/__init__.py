@@ -14,9 +14,10 @@ FILE_NAME = "jupyter_hpc_runtime.py"
 
 #: In this order: each part uses only those before it.
 PARTS = (
-    *("state", "ranks", "layout", "values", "display", "objects", "pages", "figures", "shell"),
-    *("timing", "parameters", "libraries", "formulas", "cells", "namespace", "own_magics"),
-    *("shims", "widgets", "gpu_record", "staging", "copy_back", "run_table", "keeper"),
+    *("state", "ranks", "layout", "values", "saving", "display", "objects", "pages", "figures"),
+    *("shell", "timing", "parameters", "libraries", "formulas", "cells", "namespace"),
+    *("own_magics", "shims", "widgets", "gpu_record", "staging", "copy_back", "run_table"),
+    "keeper",
 )
 
 _HEAD = '''"""What a notebook needs to run as a plain script; written by jupyter-hpc.

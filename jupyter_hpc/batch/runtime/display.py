@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.runtime.ranks import speaks
+from jupyter_hpc.batch.runtime.saving import SAVED, save
 from jupyter_hpc.batch.runtime.state import MARK_VARIABLE, RUN, end_line, log
 from jupyter_hpc.batch.runtime.values import pretty
 
@@ -48,55 +49,6 @@ _IMAGES = ("image/png", "image/jpeg", "image/svg+xml", "image/gif", "image/webp"
 SPECIAL: list[tuple[Callable[[Any], bool], Callable[[Any], dict[str, Any] | None]]] = []
 #: Where displayed values go instead of the log, innermost last (see capture).
 CAPTURES: list[list[dict[str, Any]]] = []
-
-
-class _Saved:
-    """Files of the current cell, so that clear_output can take them back."""
-
-    def __init__(self) -> None:
-        self.cell = -1
-        self.counts: dict[str, int] = {}
-        self.files: list[Path] = []
-        self.clear_pending = False
-
-
-_SAVED = _Saved()
-
-
-def new_path(folder: str, suffix: str) -> Path:
-    """The next free name of this cell in `folder`: figures/cell03_1.png."""
-    if _SAVED.cell != RUN.cell:
-        _SAVED.__init__()  # type: ignore[misc]
-        _SAVED.cell = RUN.cell
-    if _SAVED.clear_pending:
-        _forget_files()
-    number = _SAVED.counts.get(folder, 0) + 1
-    _SAVED.counts[folder] = number
-    path = RUN.output / folder / f"cell{RUN.cell:02d}_{number}.{suffix}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _SAVED.files.append(path)
-    return path
-
-
-def _forget_files() -> None:
-    for path in _SAVED.files:
-        with contextlib.suppress(OSError):
-            path.unlink()
-    _SAVED.files, _SAVED.counts, _SAVED.clear_pending = [], {}, False
-
-
-def save(folder: str, suffix: str, data: str | bytes) -> Path | None:
-    """Write one displayed value; only the leading process does. A full disk is logged."""
-    if not speaks():
-        return None
-    try:
-        path = new_path(folder, suffix)
-        path.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
-    except OSError as error:
-        log(f"A displayed value of cell {RUN.cell} was not saved: {error}")
-        return None
-    log("saved " + str(path))
-    return path
 
 
 def tried(form: Callable[[Any], Any], value: Any) -> Any:
@@ -146,30 +98,61 @@ def _offered(value: Any) -> dict[str, Any]:
     return forms
 
 
-def publish(forms: dict[str, Any]) -> None:
-    """Print the text of a displayed value and save its richer forms."""
+class _Shown:
+    """A value with an id: the files of its last forms, which later ones replace."""
+
+    def __init__(self, display_id: Any) -> None:
+        self.mark = str(display_id).encode().hex()
+        self.files: dict[str, Path | None] = {}
+
+
+#: Values that can be replaced, by their id.
+_SHOWN: dict[Any, _Shown] = {}
+
+
+def publish(forms: dict[str, Any], shown: _Shown | None = None, word: str = "shown") -> None:
+    """Print the text of a displayed value and save its richer forms.
+
+    With `shown` they take the place of its earlier ones. A log keeps both texts; only a
+    comparison, which is told by marks, sees the last one as a screen would.
+    """
     if CAPTURES:
         CAPTURES[-1].append(forms)
         return
     if not speaks():
         return
+    marked = shown is not None and os.environ.get(MARK_VARIABLE)
+    if marked and shown is not None:
+        end_line()
+        print(f"\x1e{word} {shown.mark}\x1e", flush=True)
     text = forms.get("text/plain")
     if text is not None:
         end_line()
         print(text, flush=True)
+    if marked:
+        print("\x1eend\x1e", flush=True)
+    _save_forms(forms, shown or _Shown(""))
+
+
+def _save_forms(forms: dict[str, Any], shown: _Shown) -> None:
+    before, shown.files = shown.files, {}
     for kind, data in forms.items():
         if kind == "text/plain" or data is None:
             continue
         if kind in ("image/jpeg", "image/webp") and "image/png" in forms:
             continue  # the same picture again
         folder = "figures" if kind in _IMAGES else "displays"
-        if kind in _SUFFIXES:
-            save(folder, _SUFFIXES[kind], _as_data(kind, data))
-        else:
-            save(folder, "json", json.dumps({kind: data}, default=repr))
+        suffix, content = _SUFFIXES.get(kind, "json"), _as_data(kind, data)
+        shown.files[kind] = save(folder, suffix, content, before.pop(kind, None))
+    for path in before.values():
+        if path is not None:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _as_data(kind: str, data: Any) -> str | bytes:
+    if kind not in _SUFFIXES:
+        return json.dumps({kind: data}, default=repr)
     if isinstance(data, bytes):
         return data
     if kind == "application/json" or not isinstance(data, str):
@@ -199,48 +182,55 @@ def _remember(value: Any) -> None:
     names.setdefault("Out", {})[RUN.executed] = value
 
 
-def _display_one(value: Any) -> None:
+def _display_one(value: Any, shown: _Shown | None = None, word: str = "shown") -> None:
     own = getattr(type(value), "_ipython_display_", None)
     if own is not None and not any(test(value) for test, _ in SPECIAL):
         own(value)
         return
-    publish(rich_forms(value))
+    publish(rich_forms(value), shown, word)
 
 
 class DisplayHandle:
     """Shows further values in the place of a first one."""
 
     def __init__(self, display_id: Any = None) -> None:
-        self.display_id = display_id
+        self.display_id = os.urandom(16).hex() if display_id is None else display_id
 
     def __repr__(self) -> str:
         return f"<DisplayHandle display_id={self.display_id}>"
 
-    def display(self, value: Any, **_: Any) -> None:
-        _display_one(value)
+    def display(self, value: Any, **options: Any) -> None:
+        display(value, **{**options, "display_id": self.display_id})
 
-    def update(self, value: Any, **_: Any) -> None:
-        _display_one(value)
+    def update(self, value: Any, **options: Any) -> None:
+        update_display(value, display_id=self.display_id, **options)
 
 
 def display(*values: Any, **options: Any) -> Any:
     """Show values; a handle is returned when an id is asked for."""
     if options.get("clear"):
         clear_output(wait=True)
-    for value in values:
-        if options.get("raw"):
-            publish(dict(value))
-        else:
-            _display_one(value)
+    shown = handle = None
     if options.get("display_id"):
         given = options["display_id"]
-        return DisplayHandle(os.urandom(16).hex() if given is True else given)
-    return None
+        handle = DisplayHandle(os.urandom(16).hex() if given is True else given)
+    for value in values:
+        if handle is not None:
+            shown = _SHOWN[handle.display_id] = _Shown(handle.display_id)
+        if options.get("raw"):
+            publish(dict(value), shown)
+        else:
+            _display_one(value, shown)
+    return handle
 
 
-def update_display(value: Any, *, display_id: Any, **_: Any) -> None:
-    """Show a value again under its id."""
-    _display_one(value)
+def update_display(value: Any, *, display_id: Any, raw: bool = False, **_: Any) -> None:
+    """Show a value in the place of the one with this id."""
+    shown = _SHOWN.setdefault(display_id, _Shown(display_id))
+    if raw:
+        publish(dict(value), shown, "update")
+    else:
+        _display_one(value, shown, "update")
 
 
 def clear_output(wait: bool = False) -> None:
@@ -251,18 +241,10 @@ def clear_output(wait: bool = False) -> None:
     sys.stdout.flush()
     if os.environ.get(MARK_VARIABLE):  # a comparison sees what a screen would show
         print("\x1eclear later\x1e" if wait else "\x1eclear\x1e", flush=True)
-    if _SAVED.cell == RUN.cell:
-        _SAVED.clear_pending = True
+    if SAVED.cell == RUN.cell:
+        SAVED.clear_pending = True
 
 
 def publish_display_data(data: Any, metadata: Any = None, **_: Any) -> None:
     """Show a value that is given in its forms."""
     publish(dict(data))
-
-
-def _cell_ended() -> None:
-    if _SAVED.clear_pending and _SAVED.cell == RUN.cell:
-        _forget_files()
-
-
-RUN.before_next_cell.append(_cell_ended)

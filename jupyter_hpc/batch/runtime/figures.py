@@ -13,8 +13,9 @@ import sys
 import types
 from typing import Any
 
-from jupyter_hpc.batch.runtime.display import SPECIAL, new_path, publish, rich_forms, tried
+from jupyter_hpc.batch.runtime.display import SPECIAL, publish, rich_forms, tried
 from jupyter_hpc.batch.runtime.ranks import speaks
+from jupyter_hpc.batch.runtime.saving import new_path
 from jupyter_hpc.batch.runtime.state import RUN, after_import, log
 
 _BACKEND = "jupyter_hpc_figures"
