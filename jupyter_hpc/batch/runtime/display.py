@@ -248,3 +248,16 @@ def clear_output(wait: bool = False) -> None:
 def publish_display_data(data: Any, metadata: Any = None, **_: Any) -> None:
     """Show a value that is given in its forms."""
     publish(dict(data))
+
+
+def carry(*offered: Any) -> None:
+    """Make something known under its name as a part of `display`.
+
+    `from IPython import display` gives a module whose `display` is the function; here
+    the function carries what that module offers, so that both spellings work.
+    """
+    for each in offered:
+        setattr(display, each.__name__, each)
+
+
+carry(DisplayHandle, clear_output, display, update_display, publish_display_data)

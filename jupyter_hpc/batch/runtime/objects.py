@@ -9,14 +9,7 @@ import os
 import struct
 from typing import Any
 
-from jupyter_hpc.batch.runtime.display import (
-    DisplayHandle,
-    clear_output,
-    display,
-    publish,
-    publish_display_data,
-    update_display,
-)
+from jupyter_hpc.batch.runtime.display import carry, display, publish
 
 
 class DisplayObject:
@@ -204,20 +197,21 @@ class ProgressBar(DisplayObject):
         """Nothing to redraw."""
 
 
-def _display_as(kind: str) -> Any:
+def _display_as(name: str, kind: str) -> Any:
     def display_as(*values: Any, raw: bool = False, metadata: Any | None = None) -> None:
         for value in values:
             publish({kind: value} if raw else {kind: str(value), "text/plain": repr(value)})
 
+    display_as.__name__ = name
     return display_as
 
 
-display_html = _display_as("text/html")
-display_markdown = _display_as("text/markdown")
-display_latex = _display_as("text/latex")
-display_svg = _display_as("image/svg+xml")
-display_javascript = _display_as("application/javascript")
-display_json = _display_as("application/json")
+display_html = _display_as("display_html", "text/html")
+display_markdown = _display_as("display_markdown", "text/markdown")
+display_latex = _display_as("display_latex", "text/latex")
+display_svg = _display_as("display_svg", "image/svg+xml")
+display_javascript = _display_as("display_javascript", "application/javascript")
+display_json = _display_as("display_json", "application/json")
 
 
 def display_pretty(*values: Any, **options: Any) -> None:
@@ -231,14 +225,7 @@ def display_png(*values: Any, raw: bool = False, **_: Any) -> None:
         publish({"image/png": base64.b64encode(value).decode() if raw else value._repr_png_()})
 
 
-# `from IPython import display` gives a module whose `display` is the function; here
-# the function carries what that module offers, so that both spellings work.
-for _object in (
-    *(HTML, Markdown, Latex, Math, Javascript, SVG, JSON, GeoJSON, Image, Video, Audio, Code),
-    *(ProgressBar, Pretty, DisplayHandle),
-    *(DisplayObject, TextDisplayObject, clear_output, display, update_display),
-    *(publish_display_data, display_pretty, display_png),
-):
-    setattr(display, _object.__name__, _object)
-for _kind in ("html", "markdown", "latex", "svg", "javascript", "json"):
-    setattr(display, "display_" + _kind, globals()["display_" + _kind])
+carry(HTML, Markdown, Latex, Math, Javascript, SVG, JSON, GeoJSON, Image, Video, Audio, Code)
+carry(ProgressBar, Pretty, DisplayObject, TextDisplayObject)
+carry(display_html, display_markdown, display_latex, display_svg, display_javascript)
+carry(display_json, display_pretty, display_png)

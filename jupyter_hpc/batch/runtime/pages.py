@@ -8,7 +8,7 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from jupyter_hpc.batch.runtime.display import display
+from jupyter_hpc.batch.runtime.display import carry
 
 
 class IFrame:
@@ -73,5 +73,4 @@ class FileLinks(FileLink):
                 yield from ("  " + file for file in shown)
 
 
-for _page_object in (IFrame, YouTubeVideo, VimeoVideo, ScribdDocument, FileLink, FileLinks):
-    setattr(display, _page_object.__name__, _page_object)
+carry(IFrame, YouTubeVideo, VimeoVideo, ScribdDocument, FileLink, FileLinks)
