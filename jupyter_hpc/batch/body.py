@@ -54,7 +54,7 @@ def script_text(job: BatchJob) -> str:
 
 def _opening(job: BatchJob, tool: bool) -> str:
     helper = f'tool="$run/{FILE_NAME}"    # stages data, copies results, records GPUs\n' * tool
-    output = '"$run/output/$task"' if job.sweep else '"$run/output"'
+    own = "/$task" if job.sweep else ""  # the runs of a sweep must not meet
     return f"""\
 # Runs {printable(job.notebook, 200)}; written by jupyter-hpc, needs none of it to run.
 # No `set -e`: whatever fails, the results must still be brought back.
@@ -63,12 +63,12 @@ set -u
 {jobtext.IDENTITY}
 run={shlex.quote(job.run_dir)}    # the frozen notebook, its parameters and its results
 work={shlex.quote(job.work_dir)}    # the folder of the notebook
-output={output}    # figures, values, the GPU record, files from scratch
+output="$run/output{own}"    # figures, values, the GPU record, files from scratch
 {helper}cwd="$work"
-mkdir -p "$output" "$run/checkpoints" || exit 1
+mkdir -p "$output" "$run/checkpoints{own}" || exit 1
 rm -f "$output/DONE"
 export JUPYTER_HPC_OUTPUT="$output"
-export JUPYTER_HPC_CHECKPOINTS="$run/checkpoints"    # survives restarts and time limits
+export JUPYTER_HPC_CHECKPOINTS="$run/checkpoints{own}"    # survives restarts and time limits
 
 say() {{ printf '[jupyter-hpc] %s\\n' "$*" >&2; }}
 say "job $job${{task:+, task $task}} on $(hostname), restarted {jobtext.restarts()} times"

@@ -376,6 +376,20 @@ def test_a_sweep_task_has_its_own_parameters_and_folder(
     assert "parameter STEPS = 2" in job.log()
 
 
+def test_the_runs_of_a_sweep_have_checkpoints_of_their_own(tmp_path: Path) -> None:
+    cells = [
+        "import os\nlr = 0\npath = os.environ['JUPYTER_HPC_CHECKPOINTS'] + '/state'\n"
+        "print('found', open(path).read() if os.path.exists(path) else None, 'for', lr)\n"
+        "open(path, 'w').write(str(lr));"
+    ]
+    conversion = converted(tmp_path / "s", cells)
+    job = LocalJob(tmp_path, conversion, sweep=({"lr": 1}, {"lr": 2}), staging=None)
+    for task in ("1", "2", "1"):
+        assert job.run_to_end(SLURM_ARRAY_JOB_ID="9", SLURM_ARRAY_TASK_ID=task) == 0, job.log()
+    found = [line for line in job.log().splitlines() if line.startswith("found")]
+    assert found == ["found None for 1", "found None for 2", "found 1 for 1"]
+
+
 def test_the_environment_that_is_built_in_the_job_is_used_and_removed(tmp_path: Path) -> None:
     from jupyter_hpc.batch.job import Environment
 
