@@ -14,16 +14,32 @@ from jupyter_hpc.batch.runs import find_run, plain_id
 from jupyter_hpc.errors import CommandFailed, JobNotFound, UsageError
 from jupyter_hpc.runner import Runner
 
-#: Lists the output folder $1 of the run $2: size and path, each ended by a null byte.
-#: Hidden files are drafts and markers. A notebook that came from a laptop works in
+#: Leaves the output folder of the run $1 and its task $2 in $output: only the runs of a
+#: sweep have folders of their own, the parts of a chain share one. Code 3: no such run.
+_OUTPUT = r"""
+output=$1/output
+if [ -n "$2" ] && [ -d "$1/parameters" ]; then
+    [ -e "$1/parameters/$2.json" ] || exit 3
+    output=$1/output/$2
+fi
+"""
+
+#: Lists that folder: size and path, each ended by a null byte. A run that has not begun has
+#: none. Hidden files are drafts and markers. A notebook that came from a laptop works in
 #: work/, where everything newer than the frozen files is a result.
-_LIST = r"""
-cd -- "$1" || exit 1
-find . -type f ! -name '.*' -printf '%s %P\0'
-cd -- "$2" && [ -d work ] && find work -type f ! -name '.*' -newer conversion.json \
-    -printf '%s %p\0'
+_LIST = f"""
+cd -- "$1/output" || exit 1
+{_OUTPUT}
+printf '%s\\0' "$output"
+cd -- "$output" 2> /dev/null || exit 0
+find . -type f ! -name '.*' -printf '%s %P\\0'
+cd -- "$1" && [ -d work ] && find work -type f ! -name '.*' -newer conversion.json \
+    -printf '%s %p\\0'
 true
 """
+
+#: What _OUTPUT ends with where a sweep has no such run.
+_NO_RUN = 3
 
 #: Bytes that one command brings.
 CHUNK = 4 * 1024 * 1024
@@ -65,14 +81,20 @@ class Fetched:
 async def results_of(runner: Runner, job_id: str) -> Results:
     """The files that a job has brought back so far; of one task, if the id names one."""
     run_dir = await find_run(runner, job_id)
-    folder = _output(run_dir, job_id)
-    done = await runner.run(["sh", "-c", _LIST, "sh", folder, run_dir])
+    done = await runner.run(["sh", "-c", _LIST, "sh", run_dir, _task(job_id)])
+    if done.returncode == _NO_RUN:
+        raise JobNotFound(
+            f"The sweep {plain_id(job_id)} has no run {_task(job_id)}.",
+            f"Leave the number out to have all of them: {plain_id(job_id)}.",
+        )
     if not done.ok:
         raise JobNotFound(
-            f"The results of job {job_id} are gone: {folder} cannot be read.", "Was it deleted?"
+            f"The results of job {job_id} are gone: {run_dir}/output cannot be read.",
+            "Was it deleted?",
         )
+    folder, *entries = done.stdout.split("\0")
     files = []
-    for entry in done.stdout.split("\0"):
+    for entry in entries:
         size, _, path = entry.partition(" ")
         if path.startswith("work/"):
             files.append(ResultFile(f"files/{path[5:]}", int(size), f"{run_dir}/{path}"))
@@ -81,9 +103,9 @@ async def results_of(runner: Runner, job_id: str) -> Results:
     return Results(job_id, run_dir, tuple(sorted(files, key=lambda file: file.path)))
 
 
-def _output(run_dir: str, job_id: str) -> str:
+def _task(job_id: str) -> str:
     task = job_id.partition("_")[2]
-    return f"{run_dir}/output/{task}" if task.isdigit() else f"{run_dir}/output"
+    return task if task.isdigit() else ""
 
 
 async def fetch_results(
@@ -186,11 +208,11 @@ async def exit_code(runner: Runner, job_id: str) -> int | None:
     """
     run_dir = await find_run(runner, job_id)
     # Only a sweep has folders with states; those in others are files of the notebook.
-    script = (
-        'cd -- "$2" && ls -- parameters 2> /dev/null && states="./[0-9]*/state.json"; '
-        'cd -- "$1" && cat state.json $states 2> /dev/null; true'
+    script = _OUTPUT + (
+        'cd -- "$1" && ls -- parameters 2> /dev/null && states="./[0-9]*/state.json"; '
+        'cd -- "$output" && cat state.json $states 2> /dev/null; true'
     )
-    done = await runner.run(["sh", "-c", script, "sh", _output(run_dir, job_id), run_dir])
+    done = await runner.run(["sh", "-c", script, "sh", run_dir, _task(job_id)])
     codes = [int(code) for code in re.findall(r'"code": (\d+)', done.stdout)]
     runs = len(re.findall(r"^\d+\.json$", done.stdout, re.M))
     if codes and "_" not in job_id and len(codes) < runs:

@@ -177,7 +177,10 @@ def results(job_id: str, on: str | None, output: Path | None) -> int:
     count = len(fetched.written)
     for path, why in fetched.left.items():
         click.echo(printable(f"{path}: not fetched, because {why}"), err=True)
-    click.echo(f"{count} file{'' if count == 1 else 's'} in {target}")
+    if count or fetched.left:
+        click.echo(f"{count} file{'' if count == 1 else 's'} in {target}")
+    else:
+        click.echo(f"Job {job_id} has no results yet.")
     if missing is None:
         return 0
     click.echo(printable(str(missing)), err=True)
