@@ -131,6 +131,30 @@ async def test_only_the_states_of_the_job_are_its_code(tmp_path: Path, runner: L
     assert await exit_code(runner, "5") == 0
 
 
+async def test_parts_of_a_chain_share_their_results_and_runs_of_a_sweep_do_not(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    for name in (
+        *("chain/output/state.json", "sweep/output/1/state.json", "sweep/output/runs.csv"),
+        *("sweep/parameters/1.json", "sweep/parameters/2.json"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text('{"code": 3}', encoding="utf-8")
+    await note_run(runner, "5", str(tmp_path / "chain"))
+    await note_run(runner, "6", str(tmp_path / "sweep"))
+
+    async def listed(job: str) -> list[str]:
+        return [file.path for file in (await results_of(runner, job)).files]
+
+    assert await listed("5_2") == await listed("5") == ["state.json"]
+    assert await exit_code(runner, "5_2") == 3
+    assert await listed("6") == ["1/state.json", "runs.csv"]
+    assert await listed("6_1") == ["state.json"] and await exit_code(runner, "6_1") == 3
+    assert await listed("6_2") == [] and await exit_code(runner, "6_2") is None
+    with pytest.raises(JobNotFound, match="The sweep 6 has no run 9"):
+        await results_of(runner, "6_9")
+
+
 async def test_what_is_not_back_is_counted_by_job_and_task(
     tmp_path: Path, runner: LocalRunner
 ) -> None:
@@ -179,11 +203,11 @@ def test_the_table_of_runs(tmp_path: Path) -> None:
     assert [(row.task, row.state, row.figures) for row in rows] == [
         *(("1", "done", 1), ("2", "failed", 0), ("3", "incomplete", 0), ("10", "waiting", 0)),
     ]
-    assert rows[0].metrics == {"epoch 2 loss": 0.5, "acc": 0.75}
+    assert rows[0].metrics == {"loss": 0.5, "acc": 0.75}
     write_run_table(tmp_path)
     lines = (tmp_path / "output" / "runs.csv").read_text(encoding="utf-8").splitlines()
     assert lines == [
-        "run,lr,state,exit code,epoch 2 loss,acc,figures",
+        "run,lr,state,exit code,loss,acc,figures",
         *(
             "1,1,done,0,0.5,0.75,1",
             "2,2,failed,1,,,0",
@@ -191,3 +215,20 @@ def test_the_table_of_runs(tmp_path: Path) -> None:
             "10,3,waiting,,,,0",
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "numbers"),
+    [
+        ("Epoch 3/10 - val loss: 0.25", {"val loss": 0.25}),
+        ("[12] train 1 loss: 0.5 test 1 loss: 0.25", {"train 1 loss": 0.5, "test 1 loss": 0.25}),
+        ("top 5: 0.9", {"top 5": 0.9}),
+    ],
+)
+def test_numbers_have_one_name_in_all_runs(
+    line: str, numbers: dict[str, float], tmp_path: Path
+) -> None:
+    for name, text in {"parameters/1.json": "{}", "logs/7_1.out": line}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert run_table(tmp_path)[0].metrics == numbers

@@ -22,6 +22,10 @@ TABLE_NAME = "runs.csv"
 _NUMBER = re.compile(r"\b([A-Za-z][\w ./-]{0,30}?)\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\b")
 
 
+#: What counts the steps before the name of a number: "epoch 3/10 - ".
+_COUNTED = re.compile(r"^.*\b\d+(?:/\d+)?[^\w]+")
+
+
 class RunRow:
     """One run; `state` is waiting, running, done, incomplete, failed or stopped.
 
@@ -104,9 +108,10 @@ def _last_numbers(log: Path | None) -> dict[str, float]:
     for line in reversed(lines):
         if line.startswith("[jupyter-hpc]"):
             continue
-        found = {name.strip(): float(value) for name, value in _NUMBER.findall(line)}
+        found = [(name.strip(), float(value)) for name, value in _NUMBER.findall(line)]
+        short = [(_COUNTED.sub("", name) or name, value) for name, value in found]
         if found:
-            return found
+            return dict(short if len(dict(short)) == len(dict(found)) else found)
     return {}
 
 
