@@ -111,27 +111,25 @@ def _gpu_problems(
 
 
 def _too_many_gpus(request: Request, chosen: Sequence[Partition]) -> list[Problem]:
-    """More than a node has, where the request says that they are on one node."""
-    if request.gpu_flag == "gpus" and request.nodes != 1:
-        return []
-    fitting = [
-        gpu for each in chosen for gpu in each.node_gpus if request.gpu_type in (None, "", gpu.type)
-    ]
-    most = (
-        max((gpu.count for gpu in fitting), default=0)
-        if request.gpu_type
-        else max((sum(gpu.count for gpu in each.node_gpus) for each in chosen), default=0)
-    )
+    """More than a node has, or than the partition where they may be on several nodes."""
+    spread = request.gpu_flag == "gpus" and request.nodes != 1
+    where, of = ("the partition has", "in all") if spread else ("one node has", "per node")
+    most = max((_gpu_count(request, each, spread) for each in chosen), default=0)
     if not most or (request.gpus or 0) <= most:
         return []
     kind = f" {printable(request.gpu_type, 60)}" if request.gpu_type else ""
     return [
         Problem(
             "gpus",
-            f"{request.gpus}{kind} GPUs are more than one node has ({most}).",
-            f"Ask for at most {most} per node.",
+            f"{request.gpus}{kind} GPUs are more than {where} ({most}).",
+            f"Ask for at most {most} {of}.",
         )
     ]
+
+
+def _gpu_count(request: Request, partition: Partition, spread: bool) -> int:
+    gpus = partition.gpus if spread else partition.node_gpus
+    return sum(gpu.count for gpu in gpus if request.gpu_type in (None, "", gpu.type))
 
 
 def _size_problems(request: Request, chosen: Sequence[Partition]) -> list[Problem]:

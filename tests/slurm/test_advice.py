@@ -38,7 +38,12 @@ GOOD = Request(
         ({"gpu_type": "h100"}, "gpus", "no GPUs called 'h100'"),
         ({"gpus": 3}, "gpus", "3 a100 GPUs are more than one node has (2)"),
         ({"gpus": 5, "gpu_type": None}, "gpus", "5 GPUs are more than one node has (4)"),
-        ({"gpus": 3, "gpu_flag": "gpus", "nodes": None}, None, ""),
+        ({"gpus": 2, "gpu_flag": "gpus", "nodes": None}, None, ""),
+        (
+            {"gpus": 3, "gpu_flag": "gpus", "nodes": None},
+            "gpus",
+            "3 a100 GPUs are more than the partition has (2)",
+        ),
         ({"memory": "40G"}, "memory", "more memory than a node"),
         ({"cpus": 9}, "cpus", "9 CPUs"),
         ({"nodes": 2}, "nodes", "2 nodes"),
