@@ -17,11 +17,12 @@ from jupyter_hpc.batch.runs import home_folder
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.runner import Runner
 
-#: Prints the names of all conda environments; nothing where they cannot be known.
+#: Prints the names of all conda environments, nothing where they cannot be known; ends
+#: with _NO_CONDA where the job would not find conda either.
 _CONDA_NAMES = f"""
 grep -qs envs_dirs ~/.condarc "${{CONDARC:-/dev/null}}" && exit 0
 {FIND_CONDA}
-[ -x "$conda" ] || exit 0
+[ -x "$conda" ] || exit 3
 root=$(dirname -- "$(dirname -- "$(readlink -f -- "$conda")")")
 [ -d "$root/conda-meta" ] || exit 0
 echo base
@@ -31,6 +32,7 @@ done
 [ ! -r ~/.conda/environments.txt ] || sed 's,.*/,,' ~/.conda/environments.txt
 true
 """
+_NO_CONDA = 3
 
 
 async def located(environment: Environment, runner: Runner, base: str) -> Environment:
@@ -81,7 +83,13 @@ async def _conda(environment: Environment, runner: Runner, base: str) -> str:
         return place
     if environment.setup or environment.modules:
         return name  # they may bring another conda with environments of its own
-    names = set((await runner.run(["sh", "-c", _CONDA_NAMES])).stdout.split("\n")) - {""}
+    done = await runner.run(["sh", "-c", _CONDA_NAMES])
+    if done.returncode == _NO_CONDA:
+        raise UsageError(
+            f"There is no conda for the environment {name!r}: it was not found on the cluster.",
+            "Name its module with --module, or put it on the PATH there.",
+        )
+    names = set(done.stdout.split("\n")) - {""}
     if names and name not in names:
         raise UsageError(
             f"There is no conda environment {name!r}.",
