@@ -97,7 +97,8 @@ def _show(done: Converted) -> None:
     click.echo(printable(f"{done.path}: written to {done.target}"))
     for change in conversion.changes:
         where = f"cell {change.cell}, line {change.line}"
-        click.echo(printable(f"  {where}: {change.what} ({change.why})"))
+        source = printable(change.source, 60)
+        click.echo(f"  {where}: {source}: {printable(f'{change.what} ({change.why})')}")
     for notice in conversion.notices:
         click.echo(printable(f"  note, cell {notice.cell}: {notice.message}"))
     for step in conversion.prepare:

@@ -292,6 +292,10 @@ async def test_a_python_that_is_not_there_is_said_before_the_queue(
     await prepare(path, options, runner, None)
     (tmp_path / ".condarc").write_text("envs_dirs: [/x]\n", encoding="utf-8")
     assert (await check(conda="troch")).conda == "troch"
+    (tmp_path / ".condarc").unlink()
+    (tmp_path / "miniconda3" / "bin" / "conda").unlink()
+    with pytest.raises(UsageError, match="no conda for the environment 'torch'"):
+        await check(conda="torch")
 
 
 async def test_a_notebook_from_a_laptop_brings_its_files(
@@ -354,6 +358,13 @@ def test_only_files_of_a_conversion_are_replaced(tmp_path: Path) -> None:
     assert own.read_text(encoding="utf-8") == "precious" and len(list(own.parent.iterdir())) == 1
     for _ in range(2):
         write(convert_file(path, tmp_path / "out"))
+
+
+def test_each_change_is_told_with_the_line_that_it_is_about(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["EPOCHS = 3\n%matplotlib inline", "EPOCHS"])
+    shown = CliRunner().invoke(cli, ["convert", str(path)], standalone_mode=False).stdout
+    assert "cell 1, line 1: EPOCHS = 3: can be set from outside" in shown
+    assert "cell 1, line 2: %matplotlib inline: dropped" in shown
 
 
 def test_notebooks_of_one_name_do_not_replace_each_other(tmp_path: Path) -> None:
