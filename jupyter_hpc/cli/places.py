@@ -74,7 +74,11 @@ class SessionRunner:
 async def open_place(name: str | None) -> AsyncIterator[Place]:
     """The place that `--on` names; this machine without one."""
     if name is None:
-        yield Place(LocalRunner(), profile_here(), here=True)
+        try:
+            yield Place(LocalRunner(), profile_here(), here=True)
+        except CommandMissing as error:
+            hint = f"From a laptop, name the cluster: --on NAME. {error.hint}"
+            raise CommandMissing(error.message, hint) from error
         return
     profile, _ = find_profile(name)
     record = Records().session(name)
