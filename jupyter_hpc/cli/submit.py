@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,8 @@ from jupyter_hpc.clusters import Profile
 from jupyter_hpc.errors import ConversionRefused, HpcError, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
-from jupyter_hpc.slurm.models import Phase
+from jupyter_hpc.slurm.models import Job, Phase
+from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.text import printable
 
 #: Seconds between two looks at a job that is waited for.
@@ -98,7 +101,20 @@ async def _submit(
         for message in done.messages:
             click.echo(printable(message), err=True)
         click.echo(json.dumps(done.to_json()) if as_json else done.job_id)
-        return await _wait(client, place.runner, done.job_id) if wait else 0
+        where = f" --on {on}" if on else ""
+        if not wait:
+            _tell(f"Follow it with: jupyter-hpc log -f {done.job_id}{where}")
+            return 0
+        code = await _wait(client, place.runner, done.job_id)
+        if code:
+            _tell(f"It ended with code {code}; its log: jupyter-hpc log {done.job_id}{where}")
+        return code
+
+
+def _tell(text: str) -> None:
+    """For a person who looks on; a script has the id and the code."""
+    if sys.stderr.isatty():
+        click.echo(printable(text), err=True)
 
 
 def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
@@ -176,14 +192,26 @@ def _show_plan(prepared: batch.Prepared, as_json: bool) -> None:
         click.echo(f"Cost: {plan['cost']}", err=True)
 
 
+def _progress(jobs: Sequence[Job]) -> str:
+    """How far a job is, so that a person sees what is waited for; of an array the first tasks."""
+    running = [f"{job.id} on {job.nodes}" for job in jobs if job.phase is Phase.RUNNING]
+    if running:
+        return f"Running: {', '.join(running[:4])}{', …' if running[4:] else ''}"
+    reasons = [job.reason for job in jobs if job.phase is Phase.PENDING]
+    return f"Waiting: {explain_reason(reasons[0]).text}" if reasons else ""
+
+
 async def _wait(client: SlurmClient, runner: Runner, job_id: str) -> int:
     """Until the job is over; its own exit code, of an array the highest."""
     pause = 2.0
     silent_since: float | None = None
+    told = ""
     while True:
         try:
             jobs = [job for job in await client.my_jobs() if (job.array_id or job.job_id) == job_id]
             silent_since = None
+            if (state := _progress(jobs)) not in ("", told):
+                _tell(told := state)
             if all(job.phase is Phase.ENDED for job in jobs):
                 break
         except HpcError as error:

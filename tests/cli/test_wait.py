@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from typing import Any
 
 import pytest
@@ -34,6 +36,33 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("jupyter_hpc.cli.submit.asyncio.sleep", at_once)
     monkeypatch.setattr(command, "exit_code", code)
+
+
+async def test_a_person_sees_how_far_the_job_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def row(state: str, task: str = "1") -> Job:
+        values: dict[str, Any] = dict.fromkeys(field.name for field in dataclasses.fields(Job))
+        told = {"id": f"5_{task}", "array_id": "5", "nodes": f"n{task}", "reason": "Priority"}
+        return Job(**{**values, **told, "state": state})
+
+    looks = [
+        [row("PENDING")],
+        [row("PENDING")],
+        [row("RUNNING"), row("PENDING", "2")],
+        [row("RUNNING"), row("RUNNING", "2")],
+        [],
+    ]
+
+    class Queue(SlurmClient):
+        async def my_jobs(self, *_: Any, **__: Any) -> list[Job]:
+            return looks.pop(0)
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    await command._wait(Queue(LocalRunner()), LocalRunner(), "5")
+    waiting, *lines = capsys.readouterr().err.splitlines()
+    assert waiting.startswith("Waiting: ")
+    assert lines == ["Running: 5_1 on n1", "Running: 5_1 on n1, 5_2 on n2"]
 
 
 async def test_a_controller_that_is_restarted_does_not_end_the_wait(
