@@ -19,7 +19,7 @@ from jupyter_hpc.batch.context import (
     call,
     dropped,
 )
-from jupyter_hpc.batch.dropped_magics import DROPPED, ONLY_HELP, ONLY_SCREEN, PRINTING
+from jupyter_hpc.batch.dropped_magics import DROPPED, ONLY_HELP, ONLY_SCREEN, PRINTING, VALUED
 from jupyter_hpc.batch.edits import literal, suite
 from jupyter_hpc.batch.report import Prepare
 from jupyter_hpc.batch.shell import command_action
@@ -225,7 +225,12 @@ def _refused(reason: str) -> Handler:
 
 
 def _dropper(why: str, what: str) -> Handler:
-    return lambda use, context, line: dropped(why, what)
+    def handler(use: Use, context: CellContext, line: int) -> Action:
+        if use.name in VALUED and not use.is_statement:
+            raise Refused(f"only a notebook knows the value of {use.written!r}.")
+        return dropped(why, what)
+
+    return handler
 
 
 def _history(use: Use, context: CellContext, line: int) -> Action:
@@ -256,6 +261,7 @@ LINE_MAGICS: dict[str, Handler] = {
     **dict.fromkeys(("prun", "memit"), _once("lsTDrtci")),
     **dict.fromkeys(("lprun", "mprun", "snakeviz", "scalene"), _once("fmTDsu")),
     **dict.fromkeys(("edit", "ed", "recall", "rep", "rerun", "macro"), _refused("it edits code")),
+    **dict.fromkeys(("save", "notebook"), _refused("it writes what was typed to a file")),
     **dict.fromkeys(("debug", "pastebin"), _refused("nobody is there to type")),
     "matplotlib": _matplotlib,
     "pylab": _pylab,

@@ -17,6 +17,8 @@ from tests.batch.notebooks import AnyCell, Code, Text, converted, run_script, wr
         ("x = 1\n%%nosuchcell\nx", "%nosuchcell is not known"),
         ("%%R\nx <- 1", "another language"),
         ("%debug", "nobody is there"),
+        ("%save a.py 1-2", "writes what was typed"),
+        ("magics = %lsmagic\nprint(magics)", "Only a notebook knows the value"),
         ("%history -f all.py", "more than the cells of this notebook"),
         ("%history ~1/1-3", "more than the cells of this notebook"),
         ("for i in range(2):\n    %history", "more than the cells of this notebook"),
