@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import IPython.display
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,6 +53,18 @@ def test_parts_do_not_hide_each_others_names() -> None:
             names[node.name] += 1
     assert len(PARTS) > 5
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_display_offers_what_the_module_of_ipython_offers(tmp_path: Path) -> None:
+    """Also the names that left it, and those of matplotlib's backend for notebooks."""
+    offered = {name for name in dir(IPython.display) if not name.startswith("_")}
+    names = sorted(offered | {"set_matplotlib_formats", "set_matplotlib_close"})
+    cells = [
+        f"from IPython import display\n[n for n in {names} if not hasattr(display, n)]",
+        "from matplotlib_inline import backend_inline as b\nb.set_matplotlib_formats('svg')",
+    ]
+    ran = run_script(converted(tmp_path, cells), tmp_path / "run")
+    assert ran.code == 0 and ran.outputs[1].text == "[]", ran
 
 
 def test_a_script_named_like_a_module_hides_nothing(tmp_path: Path) -> None:

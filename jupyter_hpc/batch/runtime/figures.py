@@ -13,7 +13,7 @@ import sys
 import types
 from typing import Any
 
-from jupyter_hpc.batch.runtime.display import SPECIAL, publish, rich_forms, tried
+from jupyter_hpc.batch.runtime.display import SPECIAL, carry, publish, rich_forms, tried
 from jupyter_hpc.batch.runtime.ranks import speaks
 from jupyter_hpc.batch.runtime.saving import new_path
 from jupyter_hpc.batch.runtime.state import RUN, after_import, log
@@ -42,6 +42,10 @@ def set_matplotlib_formats(*formats: Any, **options: Any) -> None:
 def set_matplotlib_close(close: bool = True) -> None:
     """Whether figures are closed at the end of the cell that drew them."""
     _Figures.close = close
+
+
+# Where they were before they moved to matplotlib_inline.
+carry(set_matplotlib_formats, set_matplotlib_close)
 
 
 def figsize(width: float, height: float) -> None:

@@ -219,13 +219,21 @@ def display_pretty(*values: Any, **options: Any) -> None:
     display(*values)
 
 
-def display_png(*values: Any, raw: bool = False, **_: Any) -> None:
-    """Show images."""
-    for value in values:
-        publish({"image/png": base64.b64encode(value).decode() if raw else value._repr_png_()})
+def _display_bytes(name: str, kind: str, method: str) -> Any:
+    def display_bytes(*values: Any, raw: bool = False, metadata: Any | None = None) -> None:
+        for value in values:
+            publish({kind: base64.b64encode(value).decode() if raw else getattr(value, method)()})
+
+    display_bytes.__name__ = name
+    return display_bytes
+
+
+display_png = _display_bytes("display_png", "image/png", "_repr_png_")
+display_jpeg = _display_bytes("display_jpeg", "image/jpeg", "_repr_jpeg_")
+display_pdf = _display_bytes("display_pdf", "application/pdf", "_repr_pdf_")
 
 
 carry(HTML, Markdown, Latex, Math, Javascript, SVG, JSON, GeoJSON, Image, Video, Audio, Code)
 carry(ProgressBar, Pretty, DisplayObject, TextDisplayObject)
 carry(display_html, display_markdown, display_latex, display_svg, display_javascript)
-carry(display_json, display_pretty, display_png)
+carry(display_json, display_pretty, display_png, display_jpeg, display_pdf)
