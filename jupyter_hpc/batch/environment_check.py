@@ -51,8 +51,8 @@ async def located(environment: Environment, runner: Runner, base: str) -> Enviro
 
 async def _venv(path: str, runner: Runner, base: str) -> str:
     place = await _whole(path, runner, base)
-    script = '[ -r "$1/bin/activate" ] && [ -x "$1/bin/python" ]'
-    if not (await runner.run(["sh", "-c", script, "sh", place])).ok:
+    script = '{ [ -r "$1/bin/activate" ] && [ -x "$1/bin/python" ]; }'
+    if not await _holds(runner, place, script):
         raise UsageError(
             f"There is no virtual environment in {place!r}.",
             "Name a folder of the cluster that holds bin/activate and bin/python.",
@@ -64,7 +64,7 @@ async def _image(image: str, runner: Runner, base: str) -> str:
     if re.match(r"[a-z]+://", image):
         return image
     place = await _whole(image, runner, base)
-    if not (await runner.run(["test", "-r", place])).ok:
+    if not await _holds(runner, place, '[ -r "$1" ]'):
         raise UsageError(
             f"There is no image {place!r}.", "Name a file of the cluster that you can read."
         )
@@ -75,7 +75,7 @@ async def _conda(environment: Environment, runner: Runner, base: str) -> str:
     name = environment.conda or ""
     if "/" in name or name.startswith("~"):
         place = await _whole(name, runner, base)
-        if not (await runner.run(["test", "-d", f"{place}/conda-meta"])).ok:
+        if not await _holds(runner, place, '[ -d "$1/conda-meta" ]'):
             raise UsageError(
                 f"There is no conda environment in {place!r}.",
                 "Name a folder of the cluster that holds conda-meta, or an environment's name.",
@@ -96,6 +96,12 @@ async def _conda(environment: Environment, runner: Runner, base: str) -> str:
             f"There are: {', '.join(sorted(names))}. A path is possible as well.",
         )
     return name
+
+
+async def _holds(runner: Runner, place: str, script: str) -> bool:
+    """Whether a place is as the script says, or of a disk that only the nodes have."""
+    disk = "/" + place.split("/")[1]
+    return (await runner.run(["sh", "-c", f'[ ! -d "$2" ] || {script}', "sh", place, disk])).ok
 
 
 async def _whole(path: str, runner: Runner, base: str) -> str:

@@ -278,6 +278,8 @@ async def test_a_python_that_is_not_there_is_said_before_the_queue(
     assert (await check(container="docker://x")).container == "docker://x"
     assert (await check(conda="~/c")).conda == f"{home}/c"
     assert (await check(conda="torch")).conda == "torch"
+    # A disk of the nodes cannot be looked at from here.
+    assert (await check(venv="/disk-of-the-nodes/env")).venv == "/disk-of-the-nodes/env"
     for python, words in (
         ({"venv": "env"}, f"no virtual environment in '{home}/project/env'"),
         ({"venv": "~/nv"}, f"no virtual environment in '{home}/nv'"),
