@@ -48,6 +48,7 @@ LINGER = 2.0
 class GateView(Protocol):
     """The part of the gate that a connection uses."""
 
+    port: int
     control: Control
     buffer: memoryview
     polls_held: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -110,11 +110,34 @@ def host_allowed(head: Head, port: int) -> bool:
 def origin_allowed(head: Head, port: int) -> bool:
     """Whether the request does not come from the page of another origin."""
     origin = head.headers.get("origin")
-    if origin is not None and not any(
-        origin.lower() == f"http://{name}:{port}" for name in LOCAL_NAMES
-    ):
+    if origin is not None and not _is_ours(origin, (port,)):
         return False
     return head.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+
+
+def page_allowed(head: Head, ports: Collection[int]) -> bool:
+    """Whether a request to a service is not that of a page of another site.
+
+    `ports` are those of the pages that may ask. A link from anywhere may lead to the service,
+    and pages of this computer may show what it serves; a page elsewhere may neither send
+    anything nor load a part of it.
+    """
+    site = head.headers.get("sec-fetch-site", "none")
+    origin = head.headers.get("origin")
+    if site == "same-origin":  # no page can say so itself; its origin may be hidden ("null")
+        return True
+    if origin is not None:
+        return _is_ours(origin, ports)
+    loads_page = head.method in ("GET", "HEAD") and head.headers.get("sec-fetch-mode") == "navigate"
+    return site != "cross-site" or loads_page
+
+
+def _is_ours(origin: str, ports: Collection[int]) -> bool:
+    """Whether an origin is one of our names with one of these ports; 80 goes without saying."""
+    allowed = {f"http://{name}:{port}" for name in LOCAL_NAMES for port in ports}
+    if 80 in ports:
+        allowed.update(f"http://{name}" for name in LOCAL_NAMES)
+    return origin.lower() in allowed
 
 
 def answer(
