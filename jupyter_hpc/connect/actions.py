@@ -8,7 +8,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_hpc.errors import CommandMissing, CommandTimeout, ConnectError, UsageError
+from jupyter_hpc.errors import (
+    CommandMissing,
+    CommandTimeout,
+    ConnectError,
+    Unreachable,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from jupyter_hpc.connect.manager import Manager
@@ -78,8 +84,25 @@ class SessionActions:
         supervisor = self._manager.supervisor
         if supervisor is None or supervisor.address is None:
             raise ConnectError("Jupyter has not been started yet.", "Try again when it runs.")
-        text, offset = await supervisor.read_log(int(parameters.get("offset", -1)))
+        if self._manager.over:
+            raise ConnectError(
+                "The job of this session has ended, and the connection to it with it.",
+                f"The log is {supervisor.address.session}/jupyter.log on the cluster.",
+            )
+        try:
+            text, offset = await supervisor.read_log(int(parameters.get("offset", -1)))
+        except (ConnectError, CommandTimeout) as error:
+            raise self._away() from error
         return {"text": text, "offset": offset}
+
+    def _away(self) -> Unreachable:
+        """Why nothing can be read on the node just now."""
+        if self._manager.needs_person:
+            return Unreachable("The connection to the node is away.", self._manager.needs_person)
+        return Unreachable(
+            "The connection to the node is away, and is being redialled.",
+            f"Try again in a moment; 'jupyter-hpc logs -f {self._manager.name}' waits for it.",
+        )
 
     async def token_url(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """The address with its token."""

@@ -29,7 +29,10 @@ def call_action(
     parameters: dict[str, Any] | None = None,
     timeout: float = 60.0,
 ) -> dict[str, Any]:
-    """Have the manager do something; ConnectError with its own words if it refuses."""
+    """Have the manager do something; ConnectError with its own words if it refuses.
+
+    Unreachable if it, or what it needs, is away just now.
+    """
     body = json.dumps(parameters or {})
     return _ask(port, "POST", f"actions/{name}", {SECRET_HEADER: secret}, body, timeout)
 
@@ -52,7 +55,8 @@ def _ask(
     if not isinstance(value, dict):
         value = {}
     if response.status != 200:
-        refused = ConnectError(
+        kind = Unreachable if value.get("transient") else ConnectError
+        refused = kind(
             str(value.get("message") or f"The manager answered {response.status}."),
             str(value.get("hint") or ""),
         )

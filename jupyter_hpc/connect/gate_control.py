@@ -136,7 +136,7 @@ class Control:
             return json_answer(200, dict(await asyncio.shield(running)))
         except HpcError as error:
             told = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
-            return json_answer(409, told)
+            return json_answer(409, {**told, "transient": error.transient})
         except Exception:
             _log.exception("the action %s failed", name)
             return refusal(500, "It failed for a reason that is in the log.")

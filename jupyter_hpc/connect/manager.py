@@ -263,6 +263,16 @@ class Manager:
         return self._supervisor
 
     @property
+    def over(self) -> bool:
+        """Whether the job has ended and only the page is still here."""
+        return self._board is not None and self._board.state == "ended"
+
+    @property
+    def needs_person(self) -> str:
+        """What a person has to do before the connection can come back, or ""."""
+        return self._board.needs_person if self._board is not None else ""
+
+    @property
     def gate(self) -> Gate | None:
         return self._gate
 

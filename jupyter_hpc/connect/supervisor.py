@@ -19,6 +19,7 @@ from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.values import duration_seconds
 from jupyter_hpc.connect import jupyter_api, remote
 from jupyter_hpc.connect.allocation import Launch
+from jupyter_hpc.connect.away import unless_away
 from jupyter_hpc.connect.comeback import Comeback
 from jupyter_hpc.connect.dialling import Dialler, JobOver, ServerGone
 from jupyter_hpc.connect.endings import cancel_for_sure, why_ended
@@ -119,11 +120,17 @@ class Supervisor:
             self._redial.allow()
 
     async def read_log(self, offset: int) -> tuple[str, int]:
-        """What Jupyter wrote from byte `offset` on (-1: the end of it), and the next offset."""
+        """What Jupyter wrote from byte `offset` on (-1: the end of it), and the next offset.
+
+        Unreachable as soon as the connection is known to be away.
+        """
         if self.address is None:
             return "", 0
         log = f"{self.address.session}/jupyter.log"
-        return await remote.read_from(self._way.on_node, log, offset)
+        reading = remote.read_from(self._way.on_node, log, offset)
+        text, size = await unless_away(reading, self.link)
+        # Nothing at all was read where something has been: where it stopped is still true.
+        return (text, size) if text or size else ("", max(0, offset))
 
     async def run_command(
         self, argv: Sequence[str], stdin: bytes | None, timeout: float
