@@ -19,6 +19,7 @@ from jupyter_hpc.cli.render import span
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import FinishedJob, Job, Phase
+from jupyter_hpc.slurm.queue import left_queue
 from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.text import printable, uncoloured
 
@@ -59,15 +60,20 @@ def jobs(on: str | None, as_json: bool) -> None:
 async def _jobs(on: str | None) -> tuple[list[Job], list[FinishedJob], dict[str, Missing]]:
     async with open_place(on) as place:
         client = SlurmClient(place.runner)
-        living = await client.my_jobs()
+        queue = await client.recent_jobs()
         try:
             history = await client.history(_HISTORY_SECONDS)
         except HpcError as error:
             click.echo(printable(f"Finished jobs: {error.message}"), err=True)
             history = []
+        living = [job for job in queue if job.phase is not Phase.ENDED]
         known = {job.id for job in living}
         ended = [job for job in history if job.phase is Phase.ENDED and job.id not in known]
-        missing = await missing_files(place.runner, [*known, *(job.id for job in ended)])
+        # Accounting lags behind the queue by seconds.
+        known.update(job.id for job in ended)
+        recent = [job for job in queue if job.phase is Phase.ENDED and job.id not in known]
+        ended += [left_queue(job) for job in recent]
+        missing = await missing_files(place.runner, [job.id for job in (*living, *ended)])
     return living, ended, missing
 
 

@@ -97,6 +97,11 @@ class SlurmClient:
         jobs = await _read(queue.read_jobs, done.stdout)
         return [job for job in jobs if name is None or job.name == name]
 
+    async def recent_jobs(self) -> list[Job]:
+        """`my_jobs`, and those that ended in the last minutes: accounting may lag behind."""
+        done = await self._ask(queue.jobs_argv(ended=True))
+        return await _read(queue.read_jobs, done.stdout)
+
     async def job(self, job_id: str) -> Job | None:
         """One of the caller's jobs, None once it has left the queue."""
         done = await self._run(queue.jobs_argv(ids=[job_id]))

@@ -106,6 +106,8 @@ def _by_reason(reason: str) -> Ending | None:
 
 
 def _explain_failure(exit_code: int | None, signal: int | None) -> Ending:
+    if exit_code is None and signal is None:
+        return _ENDINGS["FAILED"]
     code = exit_code or 0
     killed = signal or (code - 128 if 128 < code < 192 else 0)
     if signal == 125:

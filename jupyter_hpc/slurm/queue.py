@@ -21,7 +21,7 @@ from jupyter_hpc.slurm.fields import (
     text,
 )
 from jupyter_hpc.slurm.ids import job_ids
-from jupyter_hpc.slurm.models import Estimate, GpuCount, Job
+from jupyter_hpc.slurm.models import Estimate, FinishedJob, GpuCount, Job
 from jupyter_hpc.slurm.states import Phase, canonical_state, phase_of
 from jupyter_hpc.slurm.units import gpu_counts, read_gres, read_memory_mb, read_tres, read_walltime
 
@@ -77,11 +77,16 @@ STARTS = FieldTable(
 
 
 def jobs_argv(
-    *, name: str | None = None, ids: Sequence[str] = (), every_task: bool = False
+    *,
+    name: str | None = None,
+    ids: Sequence[str] = (),
+    every_task: bool = False,
+    ended: bool = False,
 ) -> list[str]:
     """squeue for the caller's own jobs, all of them or those with a name or ids.
 
-    `every_task` gives each waiting array task a row of its own.
+    `every_task` gives each waiting array task a row of its own; with `ended` there are also
+    those that have ended and that the controller still remembers (MinJobAge).
     """
     filters = ["--me"]
     if name is not None:
@@ -90,12 +95,45 @@ def jobs_argv(
         filters.append(f"--jobs={','.join(job_ids(ids))}")
     if every_task:
         filters.append("--array")
+    if ended:
+        filters.append("--states=all")
     return command("squeue", "--noheader", *filters, f"--Format={JOBS.long_format()}")
 
 
 def read_jobs(stdout: str) -> list[Job]:
     """The rows of `jobs_argv`."""
     return [_job(dict(row)) for row in JOBS.rows(stdout)]
+
+
+def left_queue(job: Job, ended: int | None = None) -> FinishedJob:
+    """A job that has ended, as far as the queue knows it; its state may be the last one seen."""
+    return FinishedJob(
+        id=job.id,
+        job_id=job.job_id,
+        name=job.name,
+        user=job.user,
+        state=job.state,
+        cancelled_by=None,
+        exit_code=None,
+        signal=None,
+        reason=job.reason,
+        partition=job.partition,
+        account=job.account,
+        qos=job.qos,
+        nodes=job.nodes,
+        node_count=job.node_count,
+        cpus=job.cpus,
+        memory_mb=job.memory_mb,
+        gpus=job.gpus,
+        gpu_type=job.gpu_type,
+        time_limit=job.time_limit,
+        elapsed=job.time_used,
+        submitted=job.submitted,
+        started=job.started,
+        ended=job.ends if ended is None else ended,
+        work_dir=job.work_dir,
+        comment=job.comment,
+    )
 
 
 def start_argv(ids: Sequence[str]) -> list[str]:

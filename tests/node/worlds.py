@@ -54,6 +54,8 @@ class FakeSlurm:
     def __init__(self) -> None:
         self.now = 1000.0
         self.queue: list[Job] = []
+        #: What has ended and is not yet forgotten by the controller.
+        self.remembered: list[Job] = []
         self.records: list[FinishedJob] = []
         self.asked: list[str] = []
         self.error: HpcError | None = None
@@ -81,6 +83,10 @@ class FakeSlurm:
     async def my_jobs(self, name: str | None = None) -> list[Job]:
         self._answer("queue")
         return list(self.queue)
+
+    async def recent_jobs(self) -> list[Job]:
+        self._answer("recent")
+        return [*self.queue, *self.remembered]
 
     async def history(self, seconds: int) -> list[FinishedJob]:
         self._answer("history")

@@ -65,7 +65,7 @@ def _gpus(flag: str) -> Request:
 
 #: One example for every way in which the product calls Slurm.
 TABLE: tuple[Sequence[str], ...] = (
-    queue.jobs_argv(name="name", ids=["1"], every_task=True),
+    queue.jobs_argv(name="name", ids=["1"], every_task=True, ended=True),
     queue.start_argv(["1"]),
     detail.detail_argv("1"),
     site.config_argv(),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ from jupyter_hpc.node.services.cache import PATIENCE, Cached
 from jupyter_hpc.node.services.identity import Identity
 from jupyter_hpc.node.services.job_rows import Rows, next_rows
 from jupyter_hpc.node.values import Encoded, problem_of
-from jupyter_hpc.slurm.models import FinishedJob, Phase
+from jupyter_hpc.slurm.models import FinishedJob, Job, Phase
+from jupyter_hpc.slurm.queue import left_queue
 from jupyter_hpc.waiting import finish
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ class JobHistory:
         self._on_news = on_news
         self._jobs: dict[str, FinishedJob] = {}
         self._left: dict[str, int] = {}
+        self._last_seen: dict[str, FinishedJob] = {}  # of those that the database lacks
         self._names: dict[str, str] = {}
         self._asked_left_at = float("-inf")
         self._asking_left: asyncio.Task[None] | None = None
@@ -96,18 +99,24 @@ class JobHistory:
             self._fetch, LISTING_LIFETIME, floor=LISTING_FLOOR, clock=clock
         )
 
-    def note_left(self, names: Mapping[str, str]) -> None:
-        """These jobs, by id, are no longer in the queue, so their ends are wanted soon.
+    def note_queue(self, here: Set[str], left: Iterable[Job]) -> None:
+        """Those in `left` are no longer in the queue, so their ends are wanted soon.
 
-        Their names are kept: many databases know Latin letters only and give back
-        question marks for all others.
+        Until they are known, the jobs are shown as they were last seen. Their names are kept:
+        many databases know Latin letters only and give back question marks for all others.
         """
-        for job_id, name in names.items():
-            if "[" not in job_id:
-                self._names[job_id] = name
-                if (known := self._jobs.get(job_id)) is not None:
+        for job in left:
+            if "[" not in job.id:
+                self._names[job.id] = job.name
+                if (known := self._jobs.get(job.id)) is not None:
                     self.remember(known)
-                self._left[job_id] = 0
+                self._left[job.id] = 0
+                self._last_seen[job.id] = left_queue(job, int(self._clock()))
+                self._changed = True
+        for job_id in self._last_seen.keys() & here:  # it was requeued
+            del self._last_seen[job_id]
+            self._left.pop(job_id, None)
+            self._changed = True
 
     async def read(self, refresh: bool = False) -> Finished:
         """What is known now; never raises, a missing database is a `problem`.
@@ -127,7 +136,8 @@ class JobHistory:
         self._forget(since)
         if self._changed:
             self._changed = False
-            newest_first = sorted(self._jobs.values(), key=lambda job: -(job.ended or 0))
+            known = {**self._last_seen, **self._jobs}
+            newest_first = sorted(known.values(), key=lambda job: -(job.ended or 0))
             self._rows = await next_rows(self._rows, newest_first[:MOST_FINISHED])
         return Finished(self._rows, since, taken_at, problem)
 
@@ -146,6 +156,7 @@ class JobHistory:
                 self._jobs[job.id] = job
                 self._changed = True
             self._left.pop(job.id, None)
+            self._last_seen.pop(job.id, None)
 
     async def _fetch(self) -> list[FinishedJob]:
         try:
@@ -168,6 +179,7 @@ class JobHistory:
 
     async def _find(self, wanted: list[str]) -> None:
         try:
+            await self._ask_controller(wanted)
             found = await self._client.finished(wanted)
         except HpcError:
             found = []
@@ -182,15 +194,28 @@ class JobHistory:
                 if self._left[job_id] >= TRIES:
                     del self._left[job_id]
 
+    async def _ask_controller(self, wanted: list[str]) -> None:
+        """How jobs ended that the controller still remembers, ahead of the database."""
+        unclear = {
+            job_id
+            for job_id in wanted
+            if job_id in self._last_seen and self._last_seen[job_id].phase is not Phase.ENDED
+        }
+        if not unclear:
+            return
+        with contextlib.suppress(HpcError):
+            for job in await self._client.recent_jobs():
+                if job.id in unclear & self._last_seen.keys() and job.phase is Phase.ENDED:
+                    self._last_seen[job.id] = left_queue(job)
+                    self._changed = True
+
     def _forget(self, since: float) -> None:
-        if any((job.ended or since) < since for job in self._jobs.values()):
-            self._jobs = {
-                job_id: job for job_id, job in self._jobs.items() if (job.ended or since) >= since
-            }
-            self._names = {
-                job_id: name for job_id, name in self._names.items() if job_id in self._jobs
-            }
-            self._changed = True
+        for kept in (self._jobs, self._last_seen):
+            old = [job_id for job_id, job in kept.items() if (job.ended or since) < since]
+            for job_id in old:
+                del kept[job_id]
+                self._names.pop(job_id, None)
+                self._changed = True
 
     async def stop(self) -> None:
         """End what is under way."""

@@ -30,6 +30,12 @@ _FINISHED = (
 )
 
 
+_JUST_ENDED = (
+    "The job has just ended: it was last seen in this state, and has left the queue.",
+    "How it ended is shown as soon as Slurm's database knows.",
+)
+
+
 @dataclass(frozen=True)
 class Rows:
     """The encoded rows of one moment, by id, and how they differ from the rows before."""
@@ -82,6 +88,11 @@ def finished_row(job: FinishedJob) -> dict[str, Any]:
     """A finished job as the table shows it."""
     row = {name: getattr(job, name) for name in _FINISHED}
     row["name"] = clean(job.name)
+    if job.phase not in (Phase.ENDED, Phase.UNKNOWN):
+        # It was last seen like this, and is not in the queue any more.
+        row["phase"] = Phase.ENDING.value
+        row["state_text"], row["state_advice"] = _JUST_ENDED
+        return row
     row["phase"] = job.phase.value
     ending = explain_state(
         job.state,

@@ -217,12 +217,8 @@ class JobsService:
         before = self._queue.newest
         self._rows = await next_rows(self._rows, jobs)
         here = {job.id for job in jobs}
-        self.history.note_left(
-            {
-                job.id: job.name
-                for job in (before.value.jobs if before else ())
-                if job.id not in here
-            }
+        self.history.note_queue(
+            here, [job for job in (before.value.jobs if before else ()) if job.id not in here]
         )
         return Queue(tuple(jobs), self._rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jupyter_hpc.slurm.models import FinishedJob
+from jupyter_hpc.slurm.queue import left_queue
 from jupyter_hpc.slurm.reasons import explain_state
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
@@ -70,6 +71,21 @@ async def killed_by_a_signal(bench: Bench) -> None:
     assert (record.state, record.exit_code, record.signal) == ("FAILED", 0, 9)
 
 
+async def still_remembered(bench: Bench) -> None:
+    """What has ended is still listed when it is asked for, with how it ended."""
+    job_id = await bench.submit("#!/bin/sh\nsleep 1\nexit 3\n", name="recent")
+    await bench.gone(job_id)
+    (job,) = [job for job in await bench.client.recent_jobs() if job.id == job_id]
+    assert (job.name, job.state, job.phase) == ("recent", "FAILED", Phase.ENDED)
+    ended = left_queue(job)
+    assert ended.started and ended.ended and ended.elapsed is not None
+    assert ended.ended - ended.started == ended.elapsed
+    living = await bench.submit(name="living")
+    await bench.running(living)
+    assert living in [job.id for job in await bench.client.recent_jobs()]
+    assert job_id not in [job.id for job in await bench.client.my_jobs()]
+
+
 async def history(bench: Bench) -> None:
     job_id = await bench.submit("#!/bin/sh\ntrue\n", name="history")
     await bench.gone(job_id)
@@ -98,4 +114,4 @@ async def the_time_limit(bench: Bench) -> None:
     assert record.started + 10 <= signalled <= record.ended
 
 
-CHECKS = (exit_codes, cancelled, killed_by_a_signal, history, the_time_limit)
+CHECKS = (exit_codes, cancelled, killed_by_a_signal, still_remembered, history, the_time_limit)
