@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from jupyter_hpc.node.handlers.base import SERVICES_KEY
 from jupyter_hpc.node.services import storage as storage_module
+from jupyter_hpc.node.services.profile import PROFILE_VARIABLE, SiteProfile
 from jupyter_hpc.node.services.quota import Mount
 from tests.node.conftest import Ask, Programs
 from tests.node.schema import check
@@ -19,11 +21,14 @@ Profile = Callable[..., None]
 
 
 @pytest.fixture
-def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profile:
+def profile(tmp_path: Path, jp_serverapp: Any) -> Profile:
+    """Gives the server a profile, as if it had been started with it."""
+    services = jp_serverapp.web_app.settings[SERVICES_KEY]
+
     def write(**tables: Any) -> None:
         path = tmp_path / "profile.json"
         path.write_text(json.dumps({"name": "mini", "title": "Mini", **tables}))
-        monkeypatch.setenv("JUPYTER_HPC_PROFILE", str(path))
+        services.profile = SiteProfile.from_environment({PROFILE_VARIABLE: str(path)})
 
     return write
 

@@ -1,7 +1,7 @@
 """All services of the extension, each built when it is first asked for.
 
 A server whose user never opens a panel pays for none of them: neither their
-imports nor their threads.
+imports nor their threads. Only the small file of the profile is read at the start.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class Services:
         self.settings = settings
         self.environ = environ
         self.hooks = hooks or ServerHooks()
+        self.profile = self._read_profile()
 
     @cached_property
     def identity(self) -> Identity:
@@ -75,8 +76,9 @@ class Services:
 
         return Offload()
 
-    @cached_property
-    def profile(self) -> SiteProfile:
+    def _read_profile(self) -> SiteProfile:
+        """Now and never again: while the server starts it reads its other files, too; later
+        its event loop would stand still with a home that hangs."""
         from jupyter_hpc.node.services.profile import SiteProfile
 
         return SiteProfile.from_environment(self.environ)
