@@ -161,6 +161,7 @@ function Gpu(props: IGpuProps): JSX.Element {
             values={columns.memory_used}
             maximum={gpu.memory_total ?? 0}
             format={formatBytes}
+            withTimes
             {...scale}
           />
         )}

@@ -84,7 +84,7 @@ function Recorded({ gpu, history, trans }: IRecordedProps): JSX.Element {
       <h4>
         {title} <span className="jp-Hpc-quiet">{gpu.name}</span>
       </h4>
-      {charts.map(chart => (
+      {charts.map((chart, index) => (
         <div key={chart.label} className="jp-Hpc-gpu-quantity">
           <span>{chart.label}</span>
           <strong>{summary(chart.values, chart.format, trans)}</strong>
@@ -93,6 +93,7 @@ function Recorded({ gpu, history, trans }: IRecordedProps): JSX.Element {
             times={history.times}
             from={history.times[0] ?? 0}
             to={history.times.at(-1) ?? 1}
+            withTimes={index === charts.length - 1}
             trans={trans}
           />
         </div>

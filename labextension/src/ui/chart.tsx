@@ -1,6 +1,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
+import { Axis, ticks } from './axis';
+
 const WIDTH = 300;
 const HEIGHT = 40;
 
@@ -14,6 +16,8 @@ export interface IChartProps {
   from: number;
   to: number;
   format: (value: number) => string;
+  /** Whether the times are written below; of charts above each other, the last has them. */
+  withTimes?: boolean;
   trans: TranslationBundle;
 }
 
@@ -30,6 +34,7 @@ export function Chart(props: IChartProps): JSX.Element {
     const share = (event.clientX - box.left) / box.width;
     setPointer(nearest(times, from + share * (to - from)));
   };
+  const marks = ticks(from, to);
   const pointed = pointer === null ? null : values[pointer];
   return (
     <figure className="jp-Hpc-chart">
@@ -41,6 +46,12 @@ export function Chart(props: IChartProps): JSX.Element {
         onPointerMove={onPointerMove}
         onPointerLeave={() => setPointer(null)}
       >
+        <path
+          className="jp-Hpc-chart-ticks"
+          d={marks
+            .map(({ share }) => `M${(WIDTH * share).toFixed(1)} 0V${HEIGHT}`)
+            .join('')}
+        />
         <path className="jp-Hpc-chart-area" d={area(times, values, x, y)} />
         <path className="jp-Hpc-chart-line" d={line(times, values, x, y)} />
         {pointer !== null && times[pointer] !== undefined && (
@@ -50,6 +61,7 @@ export function Chart(props: IChartProps): JSX.Element {
           />
         )}
       </svg>
+      {props.withTimes && <Axis ticks={marks} />}
       {pointer !== null && typeof pointed === 'number' && (
         <figcaption aria-hidden="true">
           {new Date(times[pointer] * 1000).toLocaleTimeString()}{' '}

@@ -62,7 +62,8 @@ def test_dark_and_high_contrast(
         page.locator("#jupyterlab-splash").wait_for(state="detached")
         assert (background(panel) == light) is (theme == "JupyterLab Light")
         selected = panel.locator("tr.jp-mod-selected")
-        for part in (panel, selected, page.locator(".jp-Hpc-status")):
+        times = panel.locator(".jp-Hpc-chart-axis span").first
+        for part in (panel, selected, times, page.locator(".jp-Hpc-status")):
             assert contrast(part) > 4.5, (theme, part)
         name = theme.replace("JupyterLab ", "").replace(" ", "-").lower()
         screenshot(name)
