@@ -50,13 +50,13 @@ def demo(folder: Path | None, mfa: bool, wait: int, port: int | None, no_browser
 async def _demo(
     folder: Path, options: ConnectOptions, *, mfa: bool, wait: int, browser: bool
 ) -> int:
-    from jupyter_hpc.connect.manager import Manager
+    from jupyter_hpc.cli.demo_session import DemoManager, DemoRecords
     from jupyter_hpc.connect.prompts import NoPrompter, terminal_prompter
     from jupyter_hpc.demo.cluster import DemoCluster
 
     terminal = sys.stderr.isatty()
     view = LiveView() if terminal else LineView()
-    records = Records(folder / "laptop")
+    records = DemoRecords(folder / "laptop", Records())
 
     def sink(event: Event) -> None:
         view.show(as_json(event, manager.name, time.time()))
@@ -81,12 +81,13 @@ async def _demo(
         if mfa:
             click.echo(f"Password: {cluster.password}   Code: {cluster.code}", err=True)
         prompter = terminal_prompter() if terminal else NoPrompter()
-        manager = Manager(options, prompter, sink, records)
+        manager = DemoManager(options, prompter, sink, records)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, on_signal)
         try:
             ended = await manager.run()
         finally:
             view.close()
+            records.tidy()
     shutil.rmtree(folder / "laptop", ignore_errors=True)
     return 0 if interrupted or ended.cause == "requested" else 1

@@ -1,0 +1,41 @@
+"""The session on the embedded cluster: it has a laptop of its own, and ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from jupyter_hpc.connect.manager import Manager
+from jupyter_hpc.connect.records import Records, SessionRecord
+
+
+class DemoRecords(Records):
+    """The records of the demo's own laptop; while it runs, other terminals find its session."""
+
+    def __init__(self, folder: Path, usual: Records) -> None:
+        super().__init__(folder)
+        self._usual = usual
+        sessions = usual.folder / "sessions"
+        self._missing = [part for part in (sessions, *sessions.parents) if not part.exists()]
+
+    def write_session(self, record: SessionRecord) -> None:
+        super().write_session(record)
+        with contextlib.suppress(OSError):  # a demo needs no home that can be written to
+            self._usual.write_session(record)
+
+    def remove_session(self, record: SessionRecord) -> None:
+        super().remove_session(record)
+        self._usual.remove_session(record)
+
+    def tidy(self) -> None:
+        """Leave no empty folder behind that was not there before."""
+        for part in self._missing:
+            with contextlib.suppress(OSError):
+                part.rmdir()
+
+
+class DemoManager(Manager):
+    """The demo ends with its session, so whoever leaves it ends its job as well."""
+
+    def ask(self, word: str) -> None:
+        super().ask("stop" if word == "leave" else word)

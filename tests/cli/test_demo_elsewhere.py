@@ -1,0 +1,66 @@
+"""A running demo, as commands in another terminal see it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_demo import _environment
+from tests.connect.sessions import command
+from tests.connect.terminal import Terminal
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def demo(tmp_path: Path, home: Path) -> Iterator[Terminal]:
+    words = command("demo", "--folder", str(tmp_path / "demo"), "--no-browser")
+    with Terminal(words, _environment(home)) as terminal:
+        terminal.expect(r"over ssh\)", 120)
+        yield terminal
+
+
+def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """One command in another terminal, which knows nothing of the demo's folder."""
+    return subprocess.run(
+        command(*words), env=_environment(home), capture_output=True, text=True, timeout=90
+    )
+
+
+@pytest.mark.parametrize("word", ["stop", "disconnect"])
+def test_other_terminals_find_the_demo_and_end_it(demo: Terminal, home: Path, word: str) -> None:
+    (entry,) = json.loads(run(home, "status", "--json").stdout)
+    assert (entry["cluster"], entry["state"], entry["job_id"]) == ("demo", "ready", "1")
+    address = demo.expect(r"http://localhost:\d+/lab\?token=[0-9a-f]+")
+    assert run(home, "url", "demo").stdout.strip() == address
+    assert "ServerApp" in run(home, "logs").stdout
+    again = run(home, "connect", "demo", "--json")
+    assert json.loads(again.stdout)["job_id"] == "1", again.stderr
+    ended = run(home, word, "demo")
+    assert ended.returncode == 0, ended.stderr
+    assert "Job 1 was cancelled, as asked." in ended.stdout
+    assert demo.wait(60) == 0
+    assert json.loads(run(home, "status", "--json").stdout) == []
+    assert list(home.iterdir()) == []
+
+
+def test_a_home_that_cannot_be_written_to_keeps_no_demo_from_running(
+    tmp_path: Path, home: Path
+) -> None:
+    (home / ".local").touch()  # as root, a folder without write permission is no hindrance
+    words = command("demo", "--folder", str(tmp_path / "demo"), "--no-browser")
+    with Terminal(words, _environment(home)) as terminal:
+        terminal.expect(r"over ssh\)", 120)
+        terminal.control_c()
+        assert terminal.wait(60) == 0
