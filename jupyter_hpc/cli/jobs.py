@@ -72,9 +72,8 @@ async def _jobs(on: str | None) -> tuple[list[Job], list[FinishedJob], dict[str,
         # Accounting lags behind the queue by seconds.
         known.update(job.id for job in ended)
         recent = [job for job in queue if job.phase is Phase.ENDED and job.id not in known]
-        ended += [left_queue(job) for job in recent]
-        missing = await missing_files(place.runner, [job.id for job in (*living, *ended)])
-    return living, ended, missing
+        missing = await missing_files(place.runner, [*known, *(job.id for job in recent)])
+    return living, ended + [left_queue(job) for job in recent], missing
 
 
 def _living(job: Job) -> str:

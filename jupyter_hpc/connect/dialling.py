@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
+from jupyter_hpc.connect.byte_pipe import BytePipe
 from jupyter_hpc.connect.launch import ServerAddress
-from jupyter_hpc.connect.link import BytePipe, Link
+from jupyter_hpc.connect.link import Link
 from jupyter_hpc.connect.opening import OpenJob, server_lives
 from jupyter_hpc.connect.ssh import Knocked
 from jupyter_hpc.connect.way import Way

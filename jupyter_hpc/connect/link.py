@@ -21,9 +21,11 @@ import json
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
+from jupyter_hpc.connect.byte_pipe import BytePipe
 from jupyter_hpc.connect.exchange import Exchange
+from jupyter_hpc.connect.handshake import Handshake
 from jupyter_hpc.connect.link_events import (
     LinkAlive,
     LinkDown,
@@ -46,36 +48,6 @@ REPLY_TIMEOUT = 10.0
 FACTS_TIMEOUT = 5.0
 
 
-class BytePipe(Protocol):
-    """A two-way byte pipe to the relay, after RELAY_READY; made by connect/pipes.py."""
-
-    def set_receiver(
-        self,
-        on_data: Callable[[bytes], None],
-        on_closed: Callable[[Exception | None], None],
-        on_drained: Callable[[], None] | None = None,
-    ) -> None:
-        """Who gets the bytes. Bytes that came before are delivered then, none is lost.
-
-        on_closed comes once, unless close() was called here. on_drained says that queued()
-        has become small after it was large (the transport's resume_writing).
-        """
-
-    def write(self, data: bytes) -> None:
-        """Send all of it, in order, as soon as possible; never blocks, never fails here."""
-
-    def queued(self) -> int:
-        """Bytes that were written and that the transport has not taken yet."""
-        ...
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def close(self) -> None:
-        """End the pipe at once; nothing is delivered after that."""
-
-
 class Link:
     """One session with a relay, over all its pipes."""
 
@@ -90,8 +62,7 @@ class Link:
         self._owner = frames.owner_id(owner)
         self._on_event = on_event or (lambda event: None)
         self._pipe: BytePipe | None = None
-        self._reply: asyncio.Future[frames.Reply] | None = None
-        self._reply_bytes = b""
+        self._handshake: Handshake | None = None
         self._heard = time.monotonic()
         self._quiet_ticks = 0
         self._left_at = time.monotonic()
@@ -188,7 +159,7 @@ class Link:
         self._drop_pipe()
         self._set_state("down")
         self._pipe = pipe
-        self._reply_bytes = b""
+        self._handshake = Handshake(pipe, self._secret)
         pipe.set_receiver(
             lambda data: self._on_data(pipe, data),
             lambda error: self._on_closed(pipe, error),
@@ -197,44 +168,42 @@ class Link:
         try:
             if self._pipe is not pipe:
                 raise _closed_early()
-            reply = await self._hello(pipe)
+            reply = await self._hello(pipe, self._handshake)
             lost = reply.status == frames.GONE
             if lost:
                 self._mux.end()
                 self._new_session()
                 self._on_event(LinkLost())
-                reply = await self._hello(pipe)
+                reply = await self._hello(pipe, self._handshake)
             self._check(reply)
-            self._attached(pipe, reply, resumed=not lost)
+            if self._pipe is not pipe:
+                # It brought the answer and closed before we came to read it.
+                raise _closed_early()
+            self._attached(pipe, reply, self._handshake.rest, resumed=not lost)
         except BaseException:
             if self._pipe is pipe:
                 self._drop_pipe()
             raise
 
-    async def _hello(self, pipe: BytePipe) -> frames.Reply:
+    async def _hello(self, pipe: BytePipe, handshake: Handshake) -> frames.Reply:
         self._attempt += 1
-        self._reply = asyncio.get_running_loop().create_future()
         hello = frames.Hello(
             self._session,
-            self._secret,
             self._owner,
             self._attempt,
             self._mux.received,
             self._established,
+            os.urandom(frames.NUMBER_SIZE),
         )
-        pipe.write(frames.encode_hello(hello))
         try:
-            reply = await within(self._reply, REPLY_TIMEOUT)
+            reply = await within(handshake.hello(hello), REPLY_TIMEOUT)
         except (asyncio.TimeoutError, TimeoutError) as error:
             raise ConnectError(
                 f"The relay on the node gave no answer within {REPLY_TIMEOUT:g} s.",
                 "A new connection will be tried.",
             ) from error
-        finally:
-            self._reply = None
-        if self._pipe is not pipe:
-            # It brought the answer and closed before we came to read it.
-            raise _closed_early()
+        if self._pipe not in (pipe, None):
+            raise _closed_early()  # another one was attached meanwhile
         return reply
 
     def _check(self, reply: frames.Reply) -> None:
@@ -260,12 +229,12 @@ class Link:
             "Connect again; if that does not help, stop the session and start a new one.",
         )
 
-    def _attached(self, pipe: BytePipe, reply: frames.Reply, resumed: bool) -> None:
+    def _attached(self, pipe: BytePipe, reply: frames.Reply, rest: bytes, resumed: bool) -> None:
         self.relay_build = reply.build
         self._established = True
         self._note_heard()
         self._mux.attach(pipe, reply.received)
-        rest, self._reply_bytes = self._reply_bytes, b""
+        self._handshake = None
         self._set_state("up")
         self._on_event(LinkUp(time.monotonic() - self._left_at, resumed))
         if self._ticker is None:
@@ -301,9 +270,8 @@ class Link:
         if pipe is not self._pipe:
             return
         self._note_heard()
-        if not self._mux.attached:
-            self._reply_bytes += data
-            self._read_reply()
+        if self._handshake is not None:
+            self._handshake.received(data)
             return
         try:
             self._mux.receive(data)
@@ -312,26 +280,14 @@ class Link:
             self._lose_session(LinkLost())
             self._lost_pipe(error)
 
-    def _read_reply(self) -> None:
-        """Complete the handshake; frames that follow at once stay in _reply_bytes."""
-        reply = self._reply
-        if reply is None or reply.done() or len(self._reply_bytes) < frames.REPLY_SIZE:
-            return
-        head = self._reply_bytes[: frames.REPLY_SIZE]
-        self._reply_bytes = self._reply_bytes[frames.REPLY_SIZE :]
-        try:
-            reply.set_result(frames.decode_reply(head))
-        except frames.ProtocolError as error:
-            reply.set_exception(ConnectError(f"Unexpected: {error}.", "Try again."))
-
     def _on_closed(self, pipe: BytePipe, error: Exception | None) -> None:
         if pipe is self._pipe:
             self._lost_pipe(error)
 
     def _lost_pipe(self, error: Exception | None) -> None:
         self._drop_pipe()
-        if self._reply is not None and not self._reply.done():
-            self._reply.set_exception(_closed_early())
+        if self._handshake is not None:
+            self._handshake.fail(_closed_early())
         if self.state != "down":
             self._set_state("down")
             self._on_event(LinkDown(error))

@@ -12,7 +12,7 @@ import contextlib
 import sys
 from collections.abc import Sequence
 
-from jupyter_hpc.connect.link import BytePipe
+from jupyter_hpc.connect.byte_pipe import BytePipe
 from jupyter_hpc.connect.multiplex_process import MasterProcess
 from jupyter_hpc.connect.prompts import Prompter
 from jupyter_hpc.connect.ssh_connection import SshConnection

@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jupyter_hpc.connect.link import BytePipe
+from jupyter_hpc.connect.byte_pipe import BytePipe
 from jupyter_hpc.connect.prompts import Prompter
 from jupyter_hpc.connect.ssh_shell import Marker, command_line, script_for
 from jupyter_hpc.connect.ssh_types import Connection, LoginConnection, RemoteProcess

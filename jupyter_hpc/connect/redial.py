@@ -27,7 +27,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from jupyter_hpc.connect.link import BytePipe, Link, session_taken
+from jupyter_hpc.connect.byte_pipe import BytePipe
+from jupyter_hpc.connect.link import Link, session_taken
 from jupyter_hpc.errors import (
     AuthenticationFailed,
     ConnectError,

@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncssh
 
-from jupyter_hpc.connect.link import BytePipe
+from jupyter_hpc.connect.byte_pipe import BytePipe
 from jupyter_hpc.connect.prompts import Prompter
 from jupyter_hpc.connect.ssh_hop import PACKET, WINDOW, Hop
 from jupyter_hpc.connect.ssh_keys import KeyRing

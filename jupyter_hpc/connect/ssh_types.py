@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from jupyter_hpc.connect.link import BytePipe
+from jupyter_hpc.connect.byte_pipe import BytePipe
 from jupyter_hpc.connect.prompts import Prompter
 from jupyter_hpc.runner import Runner
 

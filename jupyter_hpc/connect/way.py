@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect import pipes
+from jupyter_hpc.connect.byte_pipe import BytePipe
 from jupyter_hpc.connect.launch import ServerAddress, StepRunner
-from jupyter_hpc.connect.link import BytePipe
 from jupyter_hpc.connect.pipes import Attach, Connections
 from jupyter_hpc.connect.prompts import NoPrompter, Prompter
 from jupyter_hpc.connect.ssh import KeyRing, Knocked, find_master, knock, open_login

@@ -8,7 +8,8 @@ The relay listens on `relay.sock` there; the socket appears when it is ready. A 
 either as a connection to that socket, or as the stdin and stdout of an `--attach`, which are
 passed with SCM_RIGHTS, so that no byte goes through the helper. With --tcp, for sites where
 nothing else works, a pipe may also be a connection to the TCP port that `relay.port` names; it
-is guarded by the secret alone and not encrypted inside the cluster. A stream leads to one of the
+is guarded by the secret alone, which neither end tells (see frames.py), and not encrypted inside
+the cluster. A stream leads to one of the
 targets in targets.py, or to "control:", which answers each line with one line of JSON facts.
 
 Stdlib only, Python 3.8; shipped to the node as one file (see bundle.py).
@@ -159,6 +160,10 @@ class Listener:
             connection.close()
             return
         connection.setblocking(False)
+        if not local:
+            # It can only be a pipe by itself, whose gate waits for the challenge.
+            self._begin(connection)
+            return
         for oldest in list(self._undecided)[:-_MOST_UNDECIDED]:
             self._drop(oldest)
         self._undecided[connection] = None
@@ -192,15 +197,17 @@ class Listener:
         self._loop.remove_reader(connection)
         if data[:1] == _ATTACH:
             pipe = DescriptorPipe(passed[0], passed[1], self._sessions.buffer)
-            helper = connection
+            Door(self._sessions, pipe, connection).open(b"")
         else:
             for descriptor in passed:
                 os.close(descriptor)
-            descriptor = connection.detach()
-            pipe = DescriptorPipe(descriptor, descriptor, self._sessions.buffer)
-            helper = None
-        door = Door(self._sessions, pipe, helper)
-        door.open(b"" if helper is not None else data)
+            self._begin(connection, data)
+
+    def _begin(self, connection: socket.socket, data: bytes = b"") -> None:
+        """The connection itself is a pipe, from which `data` was read already."""
+        descriptor = connection.detach()
+        pipe = DescriptorPipe(descriptor, descriptor, self._sessions.buffer)
+        Door(self._sessions, pipe, None).open(data)
 
 
 def _passed_descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:

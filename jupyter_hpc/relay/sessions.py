@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import json
 import os
 import socket
@@ -28,6 +27,7 @@ from jupyter_hpc.relay.frames import (
     LEAVING,
     MAGIC,
     NEW,
+    NUMBER_SIZE,
     REFUSED,
     RESUMED,
     STALE,
@@ -36,9 +36,10 @@ from jupyter_hpc.relay.frames import (
     UNKNOWN_VERSION,
     UNREACHABLE,
     Hello,
+    Proofs,
     ProtocolError,
-    decode_hello,
-    encode_reply,
+    encode_challenge,
+    encode_refusal,
 )
 from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
 from jupyter_hpc.relay.targets import TargetRefused, connect_target
@@ -97,7 +98,7 @@ class Sessions:
     def __init__(self, secret: bytes, jupyter: str, pid_file: str | None = None) -> None:
         self.buffer = read_buffer()
         self.doors: dict[Door, None] = {}  # in the order in which they came
-        self._secret = secret
+        self.secret = secret
         self._jupyter = jupyter
         self._pid_file = pid_file
         self._started = time.time()
@@ -108,9 +109,8 @@ class Sessions:
     # -- attaching ----------------------------------------------------------------------
 
     def admit(self, hello: Hello) -> tuple[int, Session | None]:
-        """Decide about a HELLO: the status to answer with, and the session if it may attach."""
-        if not hmac.compare_digest(hello.secret, self._secret):
-            return REFUSED, None
+        """Decide about a proven HELLO: the status to answer with, and the session if it may
+        attach."""
         if hello.session in self._superseded:
             return SUPERSEDED, None
         session = self._sessions.get(hello.session)
@@ -293,6 +293,8 @@ class Door:
         self._helper = helper
         self._session: Session | None = None
         self._hello = b""
+        self._challenge = os.urandom(NUMBER_SIZE)
+        self._proofs = Proofs(sessions.secret, self._challenge)
         self._heard = time.monotonic()
         self._loop = asyncio.get_event_loop()
         self._deadline = self._loop.call_later(sessions.hello_deadline, self._overdue)
@@ -308,6 +310,7 @@ class Door:
         except OSError:
             self.close()
             return
+        self._pipe.write(encode_challenge(self._challenge))
         if data:
             self._on_data(data)
 
@@ -369,14 +372,15 @@ class Door:
     def _knock(self) -> bool:
         """Answer a complete HELLO. False: closed. A session that is gone may say HELLO again."""
         if not MAGIC.startswith(self._hello[: len(MAGIC)]):
-            self._pipe.write(encode_reply(UNKNOWN_VERSION))
-            self.close()
-            return False
+            return self._refuse(UNKNOWN_VERSION)
         if len(self._hello) < HELLO_SIZE:
             return True
-        hello, self._hello = decode_hello(self._hello), b""
+        hello, self._hello = self._proofs.decode_hello(self._hello), b""
+        if hello is None:
+            return self._refuse(REFUSED)
         status, session = self._sessions.admit(hello)
-        self._pipe.write(encode_reply(status, session.mux.received if session else 0))
+        received = session.mux.received if session else 0
+        self._pipe.write(self._proofs.encode_reply(hello, status, received))
         if session is None:
             if status != GONE:
                 self.close()
@@ -386,3 +390,8 @@ class Door:
         session.door = self
         session.mux.attach(self._pipe, hello.received)
         return True
+
+    def _refuse(self, status: int) -> bool:
+        self._pipe.write(encode_refusal(status))
+        self.close()
+        return False

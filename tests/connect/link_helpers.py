@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from jupyter_hpc.connect.link import Link
 from jupyter_hpc.connect.link_events import (
     LinkEvent,
 )
-from jupyter_hpc.relay.frames import MAGIC
+from jupyter_hpc.relay import frames
 from tests.relay.harness import PATIENCE, SECRET, Collector, RelayProcess, SocketPipe
 from tests.waiting import until
 
@@ -73,28 +74,64 @@ async def mute_pipe(node: RelayProcess) -> MutePipe:
     return pipe
 
 
-class ForgedPipe(SocketPipe):
-    """A pipe to a relay that answers each HELLO with the same pieces, and may close then.
+class Forger:
+    """The relay's side of a handshake, which knows the secret and answers what it is told to."""
 
-    With `at_once`, all that comes within write(), before anybody could wait for it.
+    def __init__(self, status: int, received: int = 0) -> None:
+        self._status, self._received = status, received
+        self._proofs = frames.Proofs(frames.digest(SECRET), bytes(frames.NUMBER_SIZE))
+        self._heard = b""
+
+    def answer(self, data: bytes) -> bytes:
+        """What a gate gets that has written this."""
+        self._heard += data
+        if data == frames.MAGIC:
+            return frames.encode_challenge(bytes(frames.NUMBER_SIZE))
+        heard, self._heard = self._heard, b""
+        hello = self._proofs.decode_hello(heard) if len(heard) == frames.HELLO_SIZE else None
+        return self._proofs.encode_reply(hello, self._status, self._received) if hello else b""
+
+
+class ForgedPipe(SocketPipe):
+    """A pipe to a relay that answers each HELLO in the same way, and may close then.
+
+    `behind` follows the answer. Both come in pieces that end at `cuts`, with `at_once` within
+    write(), before anybody could wait for them; of the answer, at most `length` bytes come.
     """
 
-    def __init__(self, *answer: bytes, closes: bool = False, at_once: bool = False) -> None:
+    def __init__(
+        self,
+        status: int,
+        received: int = 0,
+        *,
+        behind: bytes = b"",
+        cuts: Sequence[int] = (),
+        length: int | None = None,
+        closes: bool = False,
+        at_once: bool = False,
+    ) -> None:
         super().__init__()
-        self._answer = answer
+        self._forger = Forger(status, received)
+        self._behind = behind
+        self._cuts = cuts
+        self._length = length
         self._closes = closes
         self._at_once = at_once
 
     def write(self, data: bytes) -> None:
-        if not data.startswith(MAGIC):
+        answer = self._forger.answer(data)
+        if data != frames.MAGIC and answer:
+            answer = (answer + self._behind)[: self._length]
+        if not answer:
             return
+        last = data != frames.MAGIC
         if self._at_once:
-            self._reply()
+            self._reply(answer, last)
         else:
-            asyncio.get_running_loop().call_soon(self._reply)
+            asyncio.get_running_loop().call_soon(self._reply, answer, last)
 
-    def _reply(self) -> None:
-        for piece in self._answer:
-            self.data_received(piece)
-        if self._closes:
+    def _reply(self, answer: bytes, last: bool) -> None:
+        for start, end in zip((0, *self._cuts), (*self._cuts, None), strict=True):
+            self.data_received(answer[start:end])
+        if last and self._closes:
             self.connection_lost(None)

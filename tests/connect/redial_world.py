@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from jupyter_hpc.connect.link import BytePipe, Link
+from jupyter_hpc.connect.byte_pipe import BytePipe
+from jupyter_hpc.connect.link import Link
 from jupyter_hpc.connect.redial import PersonNeeded, Redial, RedialEvent, Timing
 from tests.connect.link_helpers import MutePipe, mute_pipe
 from tests.relay.harness import PATIENCE, SECRET, RelayProcess

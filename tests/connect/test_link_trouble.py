@@ -30,7 +30,7 @@ async def test_an_answer_with_an_impossible_count_is_an_error(
     node: RelayProcess, status: int
 ) -> None:
     watched = Watched()
-    forged = ForgedPipe(frames.encode_reply(status, 10**9))
+    forged = ForgedPipe(status, 10**9)
     with pytest.raises(ConnectError, match="counts otherwise"):
         await watched.link.attach(forged)
     assert watched.link.state == "down" and forged.closed
@@ -43,7 +43,7 @@ async def test_a_pipe_that_closes_right_after_the_answer_is_not_up() -> None:
     """The answer has come, and whoever waits for it has not run yet."""
     watched = Watched()
     with pytest.raises(ConnectError, match="closed before"):
-        await watched.link.attach(ForgedPipe(frames.encode_reply(frames.NEW), closes=True))
+        await watched.link.attach(ForgedPipe(frames.NEW, closes=True))
     assert watched.link.state == "down" and LinkUp not in watched.kinds()
 
 
@@ -104,12 +104,12 @@ async def test_bytes_of_an_old_pipe_do_not_count(node: RelayProcess) -> None:
 )
 async def test_frames_right_behind_the_answer_are_kept(cut: int) -> None:
     """A relay that resumes replays at once: answer and frames may come in any pieces."""
-    answer = frames.encode_reply(frames.NEW)
-    whole = answer + frames.encode_wide(frames.PONG, 1) * 20
+    behind = frames.encode_wide(frames.PONG, 1) * 20
     watched = Watched()
     with pytest.raises(ConnectError):
-        await watched.link.attach(ForgedPipe(answer[:7], closes=True, at_once=True))
-    await watched.link.attach(ForgedPipe(whole[:cut], whole[cut:60], whole[60:], at_once=True))
+        await watched.link.attach(ForgedPipe(frames.NEW, length=7, closes=True, at_once=True))
+    pipe = ForgedPipe(frames.NEW, behind=behind, cuts=(cut, 100), at_once=True)
+    await watched.link.attach(pipe)
     assert watched.kinds() == [LinkUp] and watched.link.round_trip > 0
     await watched.link.close()
 

@@ -13,13 +13,11 @@ import pytest
 from jupyter_hpc.relay.frames import (
     DATA,
     HEADER,
-    HELLO_SIZE,
+    MAGIC,
     NEW,
     REFUSED,
     UNKNOWN_VERSION,
-    Hello,
     digest,
-    encode_hello,
 )
 from tests.cluster.cluster import Cluster
 from tests.cluster.layout import HOSTS, user_named
@@ -155,17 +153,24 @@ def test_no_secret_in_an_environment_that_others_can_read(opened: Opened) -> Non
 
 # -- the relay ------------------------------------------------------------------------------
 
+#: Says HELLO with the secret in its first 32 bytes of input, or nothing but the rest of them.
 _HELLO = """
-import os, socket, sys
+import hmac, os, socket, struct, sys
 probe = socket.socket(socket.AF_UNIX)
 probe.settimeout(25)
 probe.connect(sys.argv[1])
-data = sys.stdin.buffer.read()
-size = int(sys.argv[2])
-probe.sendall(data[:size])
+secret, data = sys.stdin.buffer.read(32), sys.stdin.buffer.read()
+hello = b""
+if any(secret):
+    hello = sys.argv[2].encode() + os.urandom(32) + struct.pack(">QQB3x", 1, 0, 0) + os.urandom(24)
+probe.sendall((hello or data)[:4])
+challenge = probe.recv(32, socket.MSG_WAITALL)
+if hello:
+    proof = hmac.new(secret, b"gate" + challenge[8:] + hello, "sha256").digest()
+    probe.sendall(hello[4:] + proof)
 answer = probe.recv(65536)
 try:
-    probe.sendall(data[size:])
+    probe.sendall(data if hello else data[4:])
     while probe.recv(65536):
         pass
 except OSError as error:
@@ -175,16 +180,15 @@ sys.stdout.write(answer.hex())
 """
 
 
-def _talk(opened: Opened, data: bytes) -> bytes:
+def _talk(opened: Opened, data: bytes, secret: bytes = bytes(32)) -> bytes:
     """How the relay answers before it hangs up; as alice, who may connect."""
-    argv = ["python3", "-c", _HELLO, f"{opened.private}/relay.sock", str(HELLO_SIZE)]
-    done = opened.cluster.run(NODE, argv, user="alice", input=data)
+    argv = ["python3", "-c", _HELLO, f"{opened.private}/relay.sock", MAGIC.decode()]
+    done = opened.cluster.run(NODE, argv, user="alice", input=secret + data)
     return bytes.fromhex(done.stdout)
 
 
 def test_the_relay_refuses_a_wrong_secret(opened: Opened) -> None:
-    wrong = encode_hello(Hello(os.urandom(16), digest("wrong"), bytes(16), 1, 0, False))
-    assert _talk(opened, wrong)[4] == REFUSED
+    assert _talk(opened, b"", digest("wrong"))[4] == REFUSED
     assert opened.session.get("/api")[0] == 200
 
 
@@ -202,8 +206,7 @@ def test_the_relay_ends_whoever_sends_what_no_gate_sends(opened: Opened) -> None
         HEADER.pack(DATA, 77, 10) + bytes(10),
         os.urandom(1 << 20),
     ):
-        hello = encode_hello(Hello(os.urandom(16), secret, os.urandom(16), 1, 0, False))
-        assert _talk(opened, hello + noise)[4] == NEW
+        assert _talk(opened, noise, secret)[4] == NEW
     assert _talk(opened, os.urandom(1 << 22))[4] == UNKNOWN_VERSION
     assert opened.session.get("/api")[0] == 200, "the session of the user suffered"
     assert _resident(relay.pid) - before < 10 << 20

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from typing import NamedTuple
 
 from jupyter_hpc.connect.link import Link
 from jupyter_hpc.relay import frames
@@ -37,10 +39,19 @@ def hello(
     attempt: int = 1,
     received: int = 0,
     established: bool = False,
-) -> bytes:
-    return frames.encode_hello(
-        frames.Hello(session, frames.digest(secret), owner, attempt, received, established)
+) -> Knock:
+    number = os.urandom(frames.NUMBER_SIZE)
+    return Knock(
+        frames.Hello(session, owner, attempt, received, established, number),
+        frames.digest(secret),
     )
+
+
+class Knock(NamedTuple):
+    """A HELLO that is still to be proven."""
+
+    hello: frames.Hello
+    secret: bytes
 
 
 class Raw:
@@ -50,12 +61,33 @@ class Raw:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(PATIENCE)
         self.socket.connect(node.socket_path)
+        self.challenge = b""
+        self._asked: tuple[frames.Proofs, frames.Hello] | None = None
 
-    def say(self, data: bytes) -> None:
-        self.socket.sendall(data)
+    def say(self, data: bytes | Knock) -> None:
+        self.socket.sendall(self.proven(data) if isinstance(data, Knock) else data)
+
+    def proven(self, knock: Knock) -> bytes:
+        """The HELLO as this pipe has to say it; its first four bytes are on their way then."""
+        begins = not self.challenge
+        if begins:
+            self.say(frames.MAGIC)
+            self.read_challenge()
+        proofs = frames.Proofs(knock.secret, self.challenge)
+        self._asked = proofs, knock.hello
+        return proofs.encode_hello(knock.hello)[len(frames.MAGIC) if begins else 0 :]
+
+    def read_challenge(self) -> None:
+        data = self.socket.recv(frames.CHALLENGE_SIZE, socket.MSG_WAITALL)
+        self.challenge = frames.decode_challenge(data) or b""
 
     def reply(self) -> frames.Reply:
-        return frames.decode_reply(self.socket.recv(frames.REPLY_SIZE, socket.MSG_WAITALL))
+        if not self.challenge:
+            self.read_challenge()
+        data = self.socket.recv(frames.REPLY_SIZE, socket.MSG_WAITALL)
+        nobody = hello().hello
+        proofs, asked = self._asked or (frames.Proofs(b"", b""), nobody)
+        return proofs.decode_reply(asked, data)
 
     def ended(self) -> bool:
         """Whether the relay closes it, after whatever it had to say."""

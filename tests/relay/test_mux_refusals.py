@@ -102,19 +102,20 @@ def test_noise_never_does_anything_but_raise(noise: bytes, step: int) -> None:
 def test_hello_and_reply_are_read_as_they_were_written(
     session: bytes, count: int, established: bool
 ) -> None:
-    hello = frames.Hello(
-        session, frames.digest("s"), frames.owner_id("o"), count, count, established
-    )
-    data = frames.encode_hello(hello)
+    number = session + bytes(8)
+    hello = frames.Hello(session, frames.owner_id("o"), count, count, established, number)
+    proofs = frames.Proofs(frames.digest("s"), number)
+    data = proofs.encode_hello(hello)
     assert len(data) == frames.HELLO_SIZE and data.startswith(frames.MAGIC)
-    assert frames.decode_hello(data) == hello
-    reply = frames.decode_reply(frames.encode_reply(frames.RESUMED, count))
-    assert reply == frames.Reply(frames.RESUMED, count, "source")
+    assert proofs.decode_hello(data) == hello
+    answer = proofs.encode_reply(hello, frames.RESUMED, count)
+    assert proofs.decode_reply(hello, answer) == frames.Reply(frames.RESUMED, count, "source")
+    assert frames.decode_challenge(frames.encode_challenge(number)) == number
 
 
 def test_a_reply_of_something_else_is_refused() -> None:
     with pytest.raises(ProtocolError):
-        frames.decode_reply(b"HTTP/1.1 200 OK".ljust(frames.REPLY_SIZE))
+        frames.decode_challenge(b"HTTP/1.1 200 OK".ljust(frames.CHALLENGE_SIZE))
 
 
 def test_a_secret_is_the_same_with_and_without_its_newline() -> None:

@@ -26,7 +26,7 @@ async def test_a_wrong_secret_is_refused_and_closed(node: RelayProcess) -> None:
 
 async def test_another_version_is_told_so(node: RelayProcess) -> None:
     raw = Raw(node)
-    raw.say(b"JHR9" + hello()[4:])
+    raw.say(b"JHR9" + bytes(frames.HELLO_SIZE - 4))
     assert raw.reply().status == frames.UNKNOWN_VERSION
     assert raw.ended()
 
@@ -67,7 +67,7 @@ async def test_a_count_that_cannot_be_ends_the_session(node: RelayProcess) -> No
 
 async def test_a_broken_frame_ends_the_session(node: RelayProcess) -> None:
     raw = Raw(node)
-    raw.say(hello() + frames.encode_frame(99, 1, 1))
+    raw.say(raw.proven(hello()) + frames.encode_frame(99, 1, 1))
     assert raw.reply().status == frames.NEW
     assert raw.ended()
     again = Raw(node)
@@ -77,7 +77,7 @@ async def test_a_broken_frame_ends_the_session(node: RelayProcess) -> None:
 
 async def test_hello_in_single_bytes(node: RelayProcess) -> None:
     raw = Raw(node)
-    for byte in hello() + frames.encode_wide(frames.PING, 3):
+    for byte in raw.proven(hello()) + frames.encode_wide(frames.PING, 3):
         raw.say(bytes((byte,)))
     assert raw.reply().status == frames.NEW
     assert raw.socket.recv(9) == frames.encode_wide(frames.PONG, 3)
@@ -92,7 +92,8 @@ async def test_no_hello_in_time_is_closed(tmp_path: Path) -> None:
         for talk in (b"", b"JH"):
             reader, writer = await asyncio.open_unix_connection(str(tmp_path / "relay.sock"))
             writer.write(talk)
-            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
+            heard = await asyncio.wait_for(reader.read(), PATIENCE)
+            assert len(heard) == (frames.CHALLENGE_SIZE if talk else 0)
             writer.close()
         assert not table.doors
     finally:
