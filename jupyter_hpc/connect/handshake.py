@@ -75,3 +75,22 @@ class Handshake:
             self.rest = self.rest[self._size :]
         elif self._failure is not None:
             awaited.set_exception(self._failure)
+
+
+def closed_early() -> ConnectError:
+    """The error of a pipe that ends within its handshake."""
+    return ConnectError("The connection closed before the relay answered.", "Try again.")
+
+
+def refused(status: int) -> PipeRefused:
+    """The error for an answer with which a pipe cannot be used."""
+    reason = {
+        frames.REFUSED: "refused the secret of this session",
+        frames.STALE: "has a newer connection of this session already",
+        frames.BUSY: "serves as many sessions as it can",
+        frames.UNKNOWN_VERSION: "is of another version and does not understand this one",
+    }.get(status, f"gave an unknown answer ({status})")
+    return PipeRefused(
+        f"The relay on the node {reason}.",
+        "Connect again; if that does not help, stop the session and start a new one.",
+    )

@@ -9,8 +9,9 @@
     await link.facts() -> dict              what the relay knows (pid, Jupyter alive, build)
     await link.close()                      BYE: the relay closes what this link opened
 
-`BytePipe` is what connect/pipes.py gives us. Events (LinkEvent) go to `on_event`, in the event
-loop's thread. The connections that run through a Link do not notice a change of pipe.
+A `BytePipe` (byte_pipe.py) is what connect/pipes.py gives us; its first words are in handshake.py.
+Events (LinkEvent) go to `on_event`, in the event loop's thread. The connections that run through a
+Link do not notice a change of pipe.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any, Literal
 
 from jupyter_hpc.connect.byte_pipe import BytePipe
 from jupyter_hpc.connect.exchange import Exchange
-from jupyter_hpc.connect.handshake import Handshake
+from jupyter_hpc.connect.handshake import Handshake, closed_early, refused
 from jupyter_hpc.connect.link_events import (
     LinkAlive,
     LinkDown,
@@ -35,7 +36,7 @@ from jupyter_hpc.connect.link_events import (
     LinkTaken,
     LinkUp,
 )
-from jupyter_hpc.errors import ConnectError, PipeRefused, SessionTaken
+from jupyter_hpc.errors import ConnectError, SessionTaken
 from jupyter_hpc.relay import frames
 from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
 from jupyter_hpc.waiting import within
@@ -167,7 +168,7 @@ class Link:
         )
         try:
             if self._pipe is not pipe:
-                raise _closed_early()
+                raise closed_early()
             reply = await self._hello(pipe, self._handshake)
             lost = reply.status == frames.GONE
             if lost:
@@ -178,7 +179,7 @@ class Link:
             self._check(reply)
             if self._pipe is not pipe:
                 # It brought the answer and closed before we came to read it.
-                raise _closed_early()
+                raise closed_early()
             self._attached(pipe, reply, self._handshake.rest, resumed=not lost)
         except BaseException:
             if self._pipe is pipe:
@@ -203,7 +204,7 @@ class Link:
                 "A new connection will be tried.",
             ) from error
         if self._pipe not in (pipe, None):
-            raise _closed_early()  # another one was attached meanwhile
+            raise closed_early()  # another one was attached meanwhile
         return reply
 
     def _check(self, reply: frames.Reply) -> None:
@@ -218,16 +219,7 @@ class Link:
         if reply.status == frames.SUPERSEDED:
             self._on_taken()
             raise session_taken()
-        reason = {
-            frames.REFUSED: "refused the secret of this session",
-            frames.STALE: "has a newer connection of this session already",
-            frames.BUSY: "serves as many sessions as it can",
-            frames.UNKNOWN_VERSION: "is of another version and does not understand this one",
-        }.get(reply.status, f"gave an unknown answer ({reply.status})")
-        raise PipeRefused(
-            f"The relay on the node {reason}.",
-            "Connect again; if that does not help, stop the session and start a new one.",
-        )
+        raise refused(reply.status)
 
     def _attached(self, pipe: BytePipe, reply: frames.Reply, rest: bytes, resumed: bool) -> None:
         self.relay_build = reply.build
@@ -287,7 +279,7 @@ class Link:
     def _lost_pipe(self, error: Exception | None) -> None:
         self._drop_pipe()
         if self._handshake is not None:
-            self._handshake.fail(_closed_early())
+            self._handshake.fail(closed_early())
         if self.state != "down":
             self._set_state("down")
             self._on_event(LinkDown(error))
@@ -335,10 +327,6 @@ class Link:
             self._on_event(LinkSuspect(self.silence))
         self._mux.ping(int(time.monotonic() * 1e6))
         self._mux.pump()
-
-
-def _closed_early() -> ConnectError:
-    return ConnectError("The connection closed before the relay answered.", "Try again.")
 
 
 def session_taken() -> SessionTaken:

@@ -17,7 +17,9 @@ MODULES = (
     "bridge",
     "descriptors",
     "targets",
+    "control",
     "sessions",
+    "door",
     "relay",
 )
 

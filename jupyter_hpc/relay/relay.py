@@ -29,8 +29,9 @@ import stat
 import sys
 
 from jupyter_hpc.relay.descriptors import DescriptorPipe
+from jupyter_hpc.relay.door import Door
 from jupyter_hpc.relay.frames import BUILD, RELAY_READY, digest
-from jupyter_hpc.relay.sessions import Door, Sessions
+from jupyter_hpc.relay.sessions import Sessions
 from jupyter_hpc.relay.targets import peer_uid
 
 #: Linux cuts longer paths, or refuses them.

@@ -24,7 +24,8 @@ SHIPPED = ("shipped", "runtime")
 
 #: The part of the relay that only ever runs on the node.
 NODE_RELAY = tuple(
-    f"jupyter_hpc.relay.{name}" for name in ("descriptors", "relay", "sessions", "targets")
+    f"jupyter_hpc.relay.{name}"
+    for name in ("control", "descriptors", "door", "relay", "sessions", "targets")
 )
 
 #: Imports everything named in argv[2:] while the modules in argv[1] cannot be found, and

@@ -1,0 +1,143 @@
+"""One pipe at the relay: what it must show before it carries a session.
+
+Stdlib only, Python 3.8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+
+from jupyter_hpc.relay.descriptors import DescriptorPipe
+from jupyter_hpc.relay.frames import (
+    BROKEN,
+    GONE,
+    HELLO_SIZE,
+    MAGIC,
+    NUMBER_SIZE,
+    REFUSED,
+    UNKNOWN_VERSION,
+    Proofs,
+    ProtocolError,
+    encode_challenge,
+    encode_refusal,
+)
+from jupyter_hpc.relay.sessions import Session, Sessions
+
+
+class Door:
+    """One pipe: waits for a HELLO, then carries a session until the pipe or it ends."""
+
+    def __init__(
+        self, sessions: Sessions, pipe: DescriptorPipe, helper: socket.socket | None
+    ) -> None:
+        self._sessions = sessions
+        self._pipe = pipe
+        self._helper = helper
+        self._session: Session | None = None
+        self._hello = b""
+        self._challenge = os.urandom(NUMBER_SIZE)
+        self._proofs = Proofs(sessions.secret, self._challenge)
+        self._heard = time.monotonic()
+        self._loop = asyncio.get_event_loop()
+        self._deadline = self._loop.call_later(sessions.hello_deadline, self._overdue)
+
+    def open(self, data: bytes) -> None:
+        """Begin; `data` was read from the pipe already."""
+        self._sessions.make_room()
+        self._sessions.doors[self] = None
+        try:
+            self._pipe.start(self._on_data, self._on_closed, self._on_drained)
+            if self._helper is not None:
+                self._loop.add_reader(self._helper, self._helper_ended)
+        except OSError:
+            self.close()
+            return
+        self._pipe.write(encode_challenge(self._challenge))
+        if data:
+            self._on_data(data)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has not been given a session yet."""
+        return self._session is None
+
+    def silent_for(self) -> float:
+        return time.monotonic() - self._heard
+
+    def close(self) -> None:
+        """Close the pipe, and with it the helper that passed it."""
+        self._deadline.cancel()
+        self._sessions.doors.pop(self, None)
+        self._pipe.close()
+        if self._helper is not None:
+            helper, self._helper = self._helper, None
+            self._loop.remove_reader(helper)
+            helper.close()
+
+    def _overdue(self) -> None:
+        if self._session is None:
+            self.close()
+
+    def _helper_ended(self) -> None:
+        if self._helper is not None:
+            with contextlib.suppress(OSError):
+                if self._helper.recv(64):
+                    return
+        self._on_closed()
+
+    def _on_closed(self) -> None:
+        self.close()
+        session = self._session
+        if session is not None and session.door is self:
+            self._sessions.pipe_lost(session)
+
+    def _on_drained(self) -> None:
+        if self._session is not None and self._session.door is self:
+            self._session.mux.pump()
+
+    def _on_data(self, data: bytes) -> None:
+        self._heard = time.monotonic()
+        while data and self._session is None:
+            missing = HELLO_SIZE - len(self._hello)
+            self._hello += data[:missing]
+            data = data[missing:]
+            if not self._knock():
+                return
+        session = self._session
+        if data and session is not None and session.door is self:
+            try:
+                session.mux.receive(data)
+            except ProtocolError:
+                session.end(BROKEN)
+                self._sessions.forget(session)
+
+    def _knock(self) -> bool:
+        """Answer a complete HELLO. False: closed. A session that is gone may say HELLO again."""
+        if not MAGIC.startswith(self._hello[: len(MAGIC)]):
+            return self._refuse(UNKNOWN_VERSION)
+        if len(self._hello) < HELLO_SIZE:
+            return True
+        hello, self._hello = self._proofs.decode_hello(self._hello), b""
+        if hello is None:
+            return self._refuse(REFUSED)
+        status, session = self._sessions.admit(hello)
+        received = session.mux.received if session else 0
+        self._pipe.write(self._proofs.encode_reply(hello, status, received))
+        if session is None:
+            if status != GONE:
+                self.close()
+            return status == GONE
+        self._deadline.cancel()
+        self._session = session
+        session.door = self
+        session.mux.attach(self._pipe, hello.received)
+        return True
+
+    def _refuse(self, status: int) -> bool:
+        self._pipe.write(encode_refusal(status))
+        self.close()
+        return False
