@@ -13,8 +13,8 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.secured import until
 from tests.connect.sessions import command, connected, environment
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -97,7 +97,7 @@ def test_submit_wait_log_and_results(
         found = job in listed()
         logins = cluster.authentications("login1", "alice") - before
         assert logins == (0 if session else 4)
-        until(lambda: found or job in listed())  # the database lags behind the queue
+        eventually(lambda: found or job in listed())  # the database lags behind the queue
     back = {path.name for path in (folder / "back").rglob("*") if path.is_file()}
     assert "cell03_1.png" in back
 

@@ -21,9 +21,6 @@ HOSTILE = "\x1b]0;owned\x07\x1b[31m<img src=x onerror=alert(1)>\u202e"
 
 NODE = "cpu01"
 
-#: The name under which the tests of the command line know it.
-until = eventually
-
 
 class Arguments:
     """Every command line that any process of this machine and its clusters has had."""

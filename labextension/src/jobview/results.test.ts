@@ -4,7 +4,10 @@ import type { IBrowser } from './files';
 import { listResults } from './results';
 
 const FOLDERS: Record<string, string[]> = {
-  run: ['output/', 'a.py', 'a.sbatch', 'conversion.json'],
+  run: ['output/', 'parameters/', 'a.py', 'a.sbatch', 'conversion.json'],
+  chain: ['output/', 'a.py'],
+  'chain/output': ['figures/', 'DONE'],
+  'chain/output/figures': ['cell03_1.png'],
   'run/output': ['figures/', 'displays/', 'DONE', 'a.ipynb', 'runs.csv', '2/'],
   'run/output/figures': ['cell03_1.png'],
   'run/output/displays': ['cell04_1.html'],
@@ -52,6 +55,11 @@ describe('the results of a run', () => {
       'run/output/2/figures/cell03_1.png'
     ]);
     expect(others.map(file => file.path)).toEqual(['run/output/runs.csv']);
+  });
+
+  it('are shared by the parts of a chain', async () => {
+    const { figures } = await listResults(browser, 'chain', '2');
+    expect(figures.map(file => file.place)).toEqual(['figures/cell03_1.png']);
   });
 
   it('may not be there yet', async () => {

@@ -15,6 +15,9 @@ const MARKERS = ['DONE', 'state.json'];
 /** The table of all runs of a sweep, beside the folders of its tasks. */
 const TABLE = 'runs.csv';
 
+/** The folder of a sweep's run that holds the values of each task. */
+const SWEPT = 'parameters';
+
 /** A result with its place below the output folder, such as "2/figures/cell03_1.png". */
 export interface IResult extends IFile {
   place: string;
@@ -30,15 +33,21 @@ export interface IResults {
   frozen: IResult[];
 }
 
-/** Look into a run folder; `task` is the number of an array's task. */
+/** Look into a run folder; `task` is the number of an array's task.
+ *
+ * Only the runs of a sweep have folders of their own; the parts of a chain share one.
+ */
 export async function listResults(
   browser: IBrowser,
   folder: string,
   task: string
 ): Promise<IResults> {
-  const output = task ? `${folder}/output/${task}` : `${folder}/output`;
+  const frozen = await browser.list(folder);
+  const isSweep = frozen.some(file => file.isFolder && file.name === SWEPT);
+  const output =
+    task && isSweep ? `${folder}/output/${task}` : `${folder}/output`;
   const files = await walk(browser, output);
-  if (task) {
+  if (task && isSweep) {
     const beside = await browser.list(`${folder}/output`).catch(() => []);
     const table = beside.filter(file => file.name === TABLE);
     files.push(...table.map(file => ({ ...file, place: TABLE })));
@@ -51,7 +60,6 @@ export async function listResults(
   const rest = files.filter(
     file => !figures.includes(file) && !displays.includes(file)
   );
-  const frozen = await browser.list(folder);
   return {
     figures,
     displays,
