@@ -181,10 +181,15 @@ def in_state(server: NodeServer, job_id: str, state: str) -> dict[str, Any]:
 
 
 def finished(server: NodeServer, job_id: str) -> dict[str, Any]:
-    """The record of a job that has ended; it must have been seen in the queue before."""
+    """The database's record of a job that has ended; it must have been seen in the queue before.
+
+    What the controller tells ahead of it has no exit code.
+    """
 
     def look() -> dict[str, Any] | None:
-        return next((job for job in jobs(server)["finished"]["jobs"] if job["id"] == job_id), None)
+        listed = {job["id"]: job for job in jobs(server)["finished"]["jobs"]}
+        job = listed.get(job_id)
+        return job if job and job["exit_code"] is not None else None
 
     return dict(eventually(look))
 
