@@ -5,13 +5,14 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import runpy
 import sys
+import traceback
+import types
 from typing import Any
 
 from jupyter_hpc.batch.runtime.ranks import once
 from jupyter_hpc.batch.runtime.shell import caller_names, expand
-from jupyter_hpc.batch.runtime.state import RUN
+from jupyter_hpc.batch.runtime.state import RUN, log
 
 
 class _Folders:
@@ -91,25 +92,36 @@ def write_file(name: str, text: str, append: bool = False) -> None:
 
 
 def run_file(name: str, arguments: list[str], keep_names: bool = False) -> None:
-    """`%run file.py`: run it as a program and take over the names it leaves."""
+    """`%run file.py`: run it as a program and take over the names it leaves.
+
+    An error in it is shown and, as in a notebook, no error of the cell.
+    """
     names = sys._getframe(1).f_globals
     visible = caller_names()
     path = os.path.expanduser(expand(name, visible))
     if not os.path.exists(path) and os.path.exists(path + ".py"):
         path += ".py"
-    saved = sys.argv, sys.path[:]
+    with open(path, "rb") as file:
+        text = file.read()
+    program = types.ModuleType("__main__")
+    program.__dict__.update(visible if keep_names else {}, __name__="__main__", __file__=path)
+    saved = sys.argv, sys.path[:], sys.modules["__main__"]
     sys.argv = [path, *(expand(argument, visible) for argument in arguments)]
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    sys.modules["__main__"] = program
     try:
-        left = runpy.run_path(path, dict(visible) if keep_names else None, "__main__")
+        exec(compile(text, path, "exec", dont_inherit=True), program.__dict__)  # noqa: S102 - asked for
     except SystemExit as stop:
         if stop.code not in (None, 0):
             raise
-        return
+    except Exception:
+        traceback.print_exc()
+        log(f"%run {path} ended with an error; the notebook would go on, and so does this run")
     finally:
-        sys.argv, sys.path[:] = saved
+        sys.argv, sys.path[:], sys.modules["__main__"] = saved
     dunder = re.compile(r"__\w+__$")
-    names.update((key, value) for key, value in left.items() if not dunder.match(key))
+    left = program.__dict__.items()
+    names.update((key, value) for key, value in left if not dunder.match(key))
 
 
 def _user_names(names: dict[str, Any] | None = None) -> dict[str, Any]:
