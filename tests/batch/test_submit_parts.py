@@ -1,11 +1,9 @@
-"""The parts of a submit: answers, sweeps, costs, modules, inputs, conversions."""
+"""The parts of a submit: answers, sweeps, costs, what is known to be wrong."""
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +13,10 @@ from click.testing import CliRunner
 from jupyter_hpc.batch.answers import checked_settings, require_answers
 from jupyter_hpc.batch.choices import Choices, submit_options
 from jupyter_hpc.batch.cost import job_cost
-from jupyter_hpc.batch.job import DEFAULT_REQUEST, Environment, Input, Staging
-from jupyter_hpc.batch.modules import sibling_modules
+from jupyter_hpc.batch.job import DEFAULT_REQUEST, Environment
 from jupyter_hpc.batch.service import convert_file, write
-from jupyter_hpc.batch.stage_plan import pack, plan_inputs, plan_outputs
 from jupyter_hpc.batch.submit import SubmitOptions, prepare
 from jupyter_hpc.batch.sweep import grid, parse_setting, parse_sweep, typed
-from jupyter_hpc.batch.uploads import local_inputs, named_files
-from jupyter_hpc.batch.write import stem
 from jupyter_hpc.cli.main import cli
 from jupyter_hpc.errors import (
     ConversionRefused,
@@ -30,11 +24,6 @@ from jupyter_hpc.errors import (
 )
 from jupyter_hpc.runner import LocalRunner
 from tests.batch.notebooks import converted, notebook, write_notebook
-
-
-@pytest.fixture
-def runner(tmp_path: Path) -> LocalRunner:
-    return LocalRunner({"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "MINE": "1"})
 
 
 async def test_an_unanswered_question_is_refused_before_the_queue(
@@ -101,103 +90,6 @@ def test_costs_follow_the_rate_that_fits_best() -> None:
     assert str(job_cost(replace(request, gpus=0), {"cpu": 1}, "CPUh")) == "12 CPUh"
     assert job_cost(request, {}, "SBU") is None
     assert job_cost(replace(request, time=None), {"gpu": 1}, "") is None
-
-
-def test_modules_are_found_through_each_other(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("import b\nfrom pkg import x", encoding="utf-8")
-    (tmp_path / "b.py").write_text("import a, os\nsyntax error here(", encoding="utf-8")
-    (tmp_path / "unused.py").write_text("", encoding="utf-8")
-    for name in ("pkg/__init__.py", "pkg/deep/x.py", "pkg/__pycache__/x.pyc", "pkg/c.json"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("", encoding="utf-8")
-    (tmp_path / "data").mkdir()
-    found = sibling_modules(tmp_path, ["a", "os", "data", "../b", "torch"])
-    assert list(found) == ["a.py", "b.py", "pkg/__init__.py", "pkg/c.json", "pkg/deep/x.py"]
-
-
-def test_files_that_the_code_names(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("1", encoding="utf-8")
-    (tmp_path / "project").mkdir()
-    (tmp_path / "project" / "in.txt").write_text("1", encoding="utf-8")
-    (tmp_path / "project" / ".ssh").mkdir()
-    (tmp_path / "project" / ".ssh" / "key").write_text("1", encoding="utf-8")
-    (tmp_path / "project" / "link").symlink_to(tmp_path / "x.csv")
-    (tmp_path / "project" / "alias").symlink_to("in.txt")
-    (tmp_path / "project" / "other").symlink_to(".ssh/key")
-    source = "open('alias'); open('other')"
-    assert list(named_files([source], tmp_path / "project")) == ["alias"]
-    source = "open('in.txt'); open('../x.csv'); open('none'); open('/etc/passwd'); '\\n'"
-    source += "; open('.ssh/key'); open('link')"
-    assert list(named_files([source], tmp_path / "project")) == ["in.txt"]
-
-
-def test_inputs_of_a_laptop_keep_their_places(tmp_path: Path) -> None:
-    for name in ("data/a/x", "data/b/a/y", "c.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name, encoding="utf-8")
-    files, inputs = local_inputs(tmp_path, ["data/a", "data/b/a", "c.txt", "there"], "/run")
-    assert {path: (item.target, item.kind) for path, item in inputs.items()} == {
-        "data/a": ("data/a", "tar"),
-        "data/b/a": ("data/b/a", "tar"),
-        "c.txt": ("c.txt", "file"),
-    }
-    assert {item.source for item in inputs.values()} == {f"/run/{name}" for name in files}
-    with pytest.raises(UsageError, match="both be 'a'"):
-        Staging((Input("/x/a", "a"), Input("/y/a", "a")))
-
-
-def test_links_of_a_laptop_lead_somewhere_on_the_cluster(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "x").write_text("1", encoding="utf-8")
-    (tmp_path / "real" / "inside").symlink_to("x")
-    (tmp_path / "data").symlink_to("real")
-    files, _ = local_inputs(tmp_path, ["data"], "/run")
-    with tarfile.open(fileobj=io.BytesIO(next(iter(files.values())))) as archive:
-        assert set(archive.getnames()) == {".", "./x", "./inside"}
-    (tmp_path / "real" / "outside").symlink_to("/etc/passwd")
-    with pytest.raises(UsageError, match="link 'outside', which leads out"):
-        local_inputs(tmp_path, ["data"], "/run")
-
-
-async def test_folders_become_one_archive_that_is_made_once(
-    tmp_path: Path, runner: LocalRunner
-) -> None:
-    work, archives = tmp_path / "work", tmp_path / "staged"
-    (work / "da ta").mkdir(parents=True)
-    (work / "da ta" / "x").write_text("1", encoding="utf-8")
-    (tmp_path / "outside.csv").write_text("1", encoding="utf-8")
-    paths = ["da ta", "../outside.csv"]
-    first, packings = await plan_inputs(runner, paths, str(work), str(archives))
-    assert not archives.exists(), "looking changes nothing"
-    await pack(runner, packings)
-    assert [(item.target, item.kind) for item in first] == [
-        ("da ta", "tar"),
-        ("outside.csv", "file"),
-    ]
-    stamp = Path(first[0].source).stat().st_mtime_ns
-    again, _ = await plan_inputs(runner, paths, str(work), str(archives))
-    assert again == first and Path(first[0].source).stat().st_mtime_ns == stamp
-    (work / "da ta" / "x").write_text("22", encoding="utf-8")
-    changed, _ = await plan_inputs(runner, paths, str(work), str(archives))
-    assert changed[0].source != first[0].source
-    (work / "da ta" / "link").symlink_to("x")
-    linked, _ = await plan_inputs(runner, paths, str(work), str(archives))
-    assert linked[0].source != changed[0].source
-    for bad, words in (
-        *(("none", "There is no 'none'"), (".", "whole folder"), ("..", "whole folder")),
-        ("/", "whole folder"),
-    ):
-        with pytest.raises(UsageError, match=words):
-            await plan_inputs(runner, [bad], str(work), str(archives))
-
-
-def test_outputs_are_named_as_the_job_sees_them() -> None:
-    paths = ["./models", "/home/a/p/logs/", "../p/x*.pt"]
-    assert plan_outputs(paths, "/home/a/p") == ("models", "logs", "x*.pt")
-    assert plan_outputs(["models", "."], "/home/a/p") == ()
-    for outside in ("../models", "/scratch/models"):
-        with pytest.raises(UsageError, match="cannot come back"):
-            plan_outputs([outside], "/home/a/p")
 
 
 async def test_a_prepared_job_names_everything_and_writes_nothing(
@@ -300,47 +192,6 @@ async def test_a_python_that_is_not_there_is_said_before_the_queue(
         await check(conda="torch")
 
 
-async def test_a_notebook_from_a_laptop_brings_its_files(
-    tmp_path: Path, runner: LocalRunner
-) -> None:
-    laptop = tmp_path / "laptop"
-    path = write_notebook(laptop / "a.ipynb", ["open('in.txt').read()", "open('d/x.csv')"])
-    (laptop / "in.txt").write_text("1", encoding="utf-8")
-    (laptop / "d").mkdir()
-    (laptop / "d" / "x.csv").write_text("2", encoding="utf-8")
-    (tmp_path / "there.csv").write_text("on the cluster", encoding="utf-8")
-    options = SubmitOptions(upload=True, stage_in=("d", "in.txt", "there.csv"))
-    prepared = await prepare(path, options, runner, None)
-    home = str(tmp_path)
-    assert prepared.job.run_dir.startswith(f"{home}/jupyter-hpc/a/")
-    assert prepared.job.work_dir == f"{prepared.job.run_dir}/work"
-    assert {"work/in.txt", "work/d/x.csv", "inputs/1-d.tar", "inputs/2-in.txt"} <= set(
-        prepared.files
-    )
-    assert prepared.job.staging is not None
-    assert [(item.source, item.target) for item in prepared.job.staging.inputs] == [
-        (f"{prepared.job.run_dir}/inputs/1-d.tar", "d"),
-        (f"{prepared.job.run_dir}/inputs/2-in.txt", "in.txt"),
-        (f"{home}/there.csv", "there.csv"),
-    ]
-
-
-@pytest.mark.parametrize("name", ["a", "my nötebook 'x'", "-rf", "..", "a%j", "$(x)"])
-def test_conversions_are_written_whole_into_their_folder(name: str, tmp_path: Path) -> None:
-    path = write_notebook(tmp_path / "in" / f"{name}.ipynb", ["!pip install x", "print(1)"])
-    done = write(convert_file(path, tmp_path / "out"))
-    assert done.ok
-    files = sorted(file.name for file in done.written)
-    base = stem(path.name)
-    assert files == sorted(
-        [f"{base}.py", f"{base}.sbatch", "conversion.json", "jupyter_hpc_runtime.py", "prepare.sh"]
-    )
-    assert {file.parent for file in done.written} == {(tmp_path / "out").resolve() / base}
-    report = json.loads((done.target / "conversion.json").read_text(encoding="utf-8"))
-    assert report["ok"] and report["changes"][0]["source"] == "!pip install x"
-    assert done.to_json()["script"] == str(done.target / f"{base}.py")
-
-
 def test_runs_at_a_time_need_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_notebook(tmp_path / "a.ipynb", ["print(1)"])
     monkeypatch.setattr("jupyter_hpc.cli.submit.open_place", None)  # nothing is asked
@@ -348,33 +199,6 @@ def test_runs_at_a_time_need_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyP
     done = CliRunner().invoke(cli, words, standalone_mode=False)
     assert isinstance(done.exception, UsageError)
     assert str(done.exception).startswith("--at-once 3 is about the runs of a sweep")
-
-
-def test_only_files_of_a_conversion_are_replaced(tmp_path: Path) -> None:
-    path = write_notebook(tmp_path / "a.ipynb", ["print(1)"])
-    own = tmp_path / "a" / "a.py"
-    own.parent.mkdir()
-    own.write_text("precious", encoding="utf-8")
-    with pytest.raises(UsageError, match="no conversion has written it"):
-        write(convert_file(path, tmp_path))
-    assert own.read_text(encoding="utf-8") == "precious" and len(list(own.parent.iterdir())) == 1
-    for _ in range(2):
-        write(convert_file(path, tmp_path / "out"))
-
-
-def test_each_change_is_told_with_the_line_that_it_is_about(tmp_path: Path) -> None:
-    path = write_notebook(tmp_path / "a.ipynb", ["EPOCHS = 3\n%matplotlib inline", "EPOCHS"])
-    shown = CliRunner().invoke(cli, ["convert", str(path)], standalone_mode=False).stdout
-    assert "cell 1, line 1: EPOCHS = 3: can be set from outside" in shown
-    assert "cell 1, line 2: %matplotlib inline: dropped" in shown
-
-
-def test_notebooks_of_one_name_do_not_replace_each_other(tmp_path: Path) -> None:
-    paths = [write_notebook(tmp_path / name / "a.ipynb", [f"print({name!r})"]) for name in "xy"]
-    words = ["convert", *map(str, paths), "-o", str(tmp_path / "out")]
-    done = CliRunner().invoke(cli, words, standalone_mode=False)
-    assert done.return_value == 2 and "would replace" in done.output
-    assert "'x'" in (tmp_path / "out" / "a" / "a.py").read_text(encoding="utf-8")
 
 
 async def test_what_jupyter_cannot_open_is_refused_before_the_queue(
@@ -388,23 +212,3 @@ async def test_what_jupyter_cannot_open_is_refused_before_the_queue(
         await prepare(path, SubmitOptions(mode="notebook"), runner, None)
     with pytest.raises(UsageError, match="Jupyter cannot open it"):
         convert_file(path, mode="notebook")
-
-
-def test_a_refused_conversion_writes_nothing(tmp_path: Path) -> None:
-    path = write_notebook(tmp_path / "a.ipynb", ["%nosuch"])
-    done = write(convert_file(path))
-    assert not done.ok and done.written == ()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.ipynb"]
-
-
-def test_a_folder_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    path = write_notebook(tmp_path / "a.ipynb", ["1"])
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "a").write_text("a file", encoding="utf-8")
-    with pytest.raises(UsageError, match="cannot be written"):
-        write(convert_file(path, tmp_path / "out"))
-    (tmp_path / "out" / "a").unlink()
-    (tmp_path / "out" / "a" / "a.py").mkdir(parents=True)  # in the way of one file
-    with pytest.raises(UsageError, match="cannot be written"):
-        write(convert_file(path, tmp_path / "out"))
-    assert not [file for file in (tmp_path / "out" / "a").iterdir() if file.is_file()]
