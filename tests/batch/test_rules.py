@@ -217,11 +217,19 @@ def test_colab_and_widgets_have_stand_ins(tmp_path: Path) -> None:
         "Real = type('Real', (), {'__module__': 'ipywidgets.widgets', 'value': 7})\n"
         "interact(lambda a: print(a), a=Real());",
         "widgets.jslink((s, 'value'), (s, 'value')).unlink()",
+        # A control of the notebook's own.
+        "from traitlets import Unicode, observe\nclass Own(widgets.DOMWidget):\n"
+        "    _view_name = Unicode('OwnView').tag(sync=True)\n    value = Unicode('a')\n"
+        "    @observe('value')\n    def _said(self, change): self.on_value(change['new'])\n"
+        "    def __init__(self, **named):\n        self.on_value = widgets.CallbackDispatcher()\n"
+        "        super().__init__(**named)",
+        "own = Own(description='x')\nown.on_value.register_callback(print)\n"
+        "own.value = 'b'\nown.value",
     ]
     ran = run_script(converted(tmp_path, cells), tmp_path / "script")
     assert ran.code == 0, ran.stderr
-    assert [ran.outputs[n].text for n in (2, 4, 5, 6, 8, 9, 10)] == [
-        *("'here'", "5 a True 2", "3", "0.5 4", "1", "5 0.4 1.5", "7"),
+    assert [ran.outputs[n].text for n in (2, 4, 5, 6, 8, 9, 10, 13)] == [
+        *("'here'", "5 a True 2", "3", "0.5 4", "1", "5 0.4 1.5", "7", "b\n'b'"),
     ]
     assert "not mounted" in ran.stderr
 
