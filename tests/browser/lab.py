@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,9 +144,11 @@ def _wait_until_it_answers(
 
     def look() -> dict[str, str] | None:
         assert process.poll() is None, f"it ended at once:\n{log.read_text(errors='replace')}"
-        with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+        # The file may be there before the server accepts connections (URLError is an OSError).
+        with contextlib.suppress(OSError, json.JSONDecodeError):
             info: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
-            return info
+            with urllib.request.urlopen(info["url"] + "api", timeout=10):
+                return info
         return None
 
     return eventually(

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from jupyter_hpc.cli import jobs as module
+from jupyter_hpc.runner import LocalRunner
 from tests.node.worlds import FakeSlurm, finished_job, job
 
 
@@ -21,7 +22,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 
     @contextlib.asynccontextmanager
     async def place(on: str | None) -> AsyncIterator[Any]:
-        yield SimpleNamespace(runner=None)
+        yield SimpleNamespace(runner=LocalRunner({"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}))
 
     monkeypatch.setattr(module, "open_place", place)
     monkeypatch.setattr(module, "SlurmClient", lambda runner: fake)

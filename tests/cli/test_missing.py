@@ -66,7 +66,7 @@ def test_the_list_of_jobs_says_it_once(output: Path, monkeypatch: pytest.MonkeyP
     async def parts(*_: Any) -> list[FinishedJob]:
         return [finished(id=name) for name in ("5_1", "5_2", "6")]
 
-    monkeypatch.setattr(SlurmClient, "my_jobs", none)
+    monkeypatch.setattr(SlurmClient, "recent_jobs", none)
     monkeypatch.setattr(SlurmClient, "history", parts)
     assert _run("jobs").stdout.count(SENTENCE) == 1
     rows = json.loads(_run("jobs", "--json").stdout)
