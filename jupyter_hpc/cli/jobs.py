@@ -29,7 +29,6 @@ _HISTORY_SECONDS = 24 * 3600
 #: Seconds between two looks at a log that is followed.
 _FOLLOW_POLL = 5.0
 
-
 on_option = click.option("--on", metavar="NAME", help="The cluster; without it, the one we are on.")
 
 

@@ -13,7 +13,10 @@ class _Saved:
     """Files of the current cell, so that clear_output can take them back."""
 
     def __init__(self) -> None:
-        self.cell = -1
+        self.begin(-1)
+
+    def begin(self, cell: int) -> None:
+        self.cell = cell
         self.counts: dict[str, int] = {}
         self.files: list[Path] = []
         self.clear_pending = False
@@ -25,8 +28,7 @@ SAVED = _Saved()
 def new_path(folder: str, suffix: str) -> Path:
     """The next free name of this cell in `folder`: figures/cell03_1.png."""
     if SAVED.cell != RUN.cell:
-        SAVED.__init__()  # type: ignore[misc]
-        SAVED.cell = RUN.cell
+        SAVED.begin(RUN.cell)
     if SAVED.clear_pending:
         forget_files()
     number = SAVED.counts.get(folder, 0) + 1
