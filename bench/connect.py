@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from tests.browser.launching import launch_options
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import ENV_SETUP, Laptop
-from tests.connect.sessions import Session, connected, run
+from tests.connect.real.sessions import Session, connected, run
 
 NODE = "cpu01"
 ROUNDS = int(os.environ.get("JUPYTER_HPC_BENCH_ROUNDS", "3"))

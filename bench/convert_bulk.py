@@ -33,11 +33,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from jupyter_hpc.batch.convert import Options, convert_notebook
-from jupyter_hpc.batch.reading import Notebook, parse_notebook
-from jupyter_hpc.batch.report import Conversion
-from jupyter_hpc.batch.transform import NotPython, Transformer, parse
-from jupyter_hpc.batch.verify import Verification, verify
+from jupyter_hpc.batch.convert.convert import Options, convert_notebook
+from jupyter_hpc.batch.convert.reading import Notebook, parse_notebook
+from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.convert.transform import NotPython, Transformer, parse
+from jupyter_hpc.batch.verify.verify import Verification, verify
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.runner import LocalRunner
 

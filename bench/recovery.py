@@ -28,7 +28,7 @@ from bench.connect import free_port, wait_for_answer
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import user_named
-from tests.connect.sessions import Session, connected, run
+from tests.connect.real.sessions import Session, connected, run
 
 NODE = "cpu01"
 HOLE = 30.0

@@ -25,11 +25,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from jupyter_hpc.clusters import Login
-from jupyter_hpc.connect.gate import Gate
-from jupyter_hpc.connect.link import Link
-from jupyter_hpc.connect.pipes import Attach, Connections, open_pipe
-from jupyter_hpc.connect.prompts import NoPrompter
-from jupyter_hpc.connect.ssh import open_login
+from jupyter_hpc.connect.proxy.server import Gate
+from jupyter_hpc.connect.ssh.login import open_login
+from jupyter_hpc.connect.ssh.prompts import NoPrompter
+from jupyter_hpc.connect.tunnel.link import Link
+from jupyter_hpc.connect.tunnel.transports import Attach, Connections, open_pipe
 from jupyter_hpc.relay.bundle import relay_source
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop

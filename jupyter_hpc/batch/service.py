@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from jupyter_hpc.batch.answers import checked_settings
-from jupyter_hpc.batch.body import script_text
-from jupyter_hpc.batch.convert import Options, convert_notebook
-from jupyter_hpc.batch.job import DEFAULT_REQUEST, BatchJob, Environment
-from jupyter_hpc.batch.reading import check_runnable, notebook_bytes, parse_notebook
-from jupyter_hpc.batch.report import Conversion
+from jupyter_hpc.batch.convert.convert import Options, convert_notebook
+from jupyter_hpc.batch.convert.files import FOLDER, conversion_files, stem, write_files
+from jupyter_hpc.batch.convert.reading import check_runnable, notebook_bytes, parse_notebook
+from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.job.model import DEFAULT_REQUEST, BatchJob, Environment
+from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
-from jupyter_hpc.batch.verify import Verification, verify
-from jupyter_hpc.batch.write import FOLDER, conversion_files, stem, write_files
+from jupyter_hpc.batch.submit.answers import checked_settings
+from jupyter_hpc.batch.verify.verify import Verification, verify
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.models import Request
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from jupyter_hpc.batch.job.sweep import parse_setting
 from jupyter_hpc.batch.service import Converted, convert_file, verified, write
-from jupyter_hpc.batch.sweep import parse_setting
 from jupyter_hpc.cli.render import show_error
 from jupyter_hpc.errors import HpcError, UsageError
 from jupyter_hpc.runner import LocalRunner

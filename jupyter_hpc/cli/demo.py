@@ -17,7 +17,7 @@ from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.view import LineView, LiveView
 from jupyter_hpc.connect.events import Event, Ready, as_json
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.records import Records
+from jupyter_hpc.connect.session.store import Records
 
 #: The profile "demo" finds its cluster through this variable.
 FOLDER_VARIABLE = "JUPYTER_HPC_DEMO"
@@ -51,7 +51,7 @@ async def _demo(
     folder: Path, options: ConnectOptions, *, mfa: bool, wait: int, browser: bool
 ) -> int:
     from jupyter_hpc.cli.demo_session import DemoManager, DemoRecords
-    from jupyter_hpc.connect.prompts import NoPrompter, terminal_prompter
+    from jupyter_hpc.connect.ssh.prompts import NoPrompter, terminal_prompter
     from jupyter_hpc.demo.cluster import DemoCluster
 
     terminal = sys.stderr.isatty()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from jupyter_hpc.connect.manager import Manager
-from jupyter_hpc.connect.records import Records, SessionRecord
+from jupyter_hpc.connect.session.manager import Manager
+from jupyter_hpc.connect.session.store import Records, SessionRecord
 
 
 class DemoRecords(Records):

@@ -15,11 +15,11 @@ import click
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.notify import notify
 from jupyter_hpc.cli.view import LineView, LiveView, sentence
-from jupyter_hpc.connect.board import event_of
-from jupyter_hpc.connect.control import ask_manager
 from jupyter_hpc.connect.events import Ended, Event, Ready, as_json
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.records import Records
+from jupyter_hpc.connect.session.control import ask_manager
+from jupyter_hpc.connect.session.status import event_of
+from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.text import printable
 
@@ -81,8 +81,8 @@ def run_here(options: ConnectOptions, shown: Shown) -> int:
 
 
 async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, asks: bool) -> int:
-    from jupyter_hpc.connect.manager import Manager
-    from jupyter_hpc.connect.prompts import NoPrompter, terminal_prompter
+    from jupyter_hpc.connect.session.manager import Manager
+    from jupyter_hpc.connect.ssh.prompts import NoPrompter, terminal_prompter
 
     view = LineView()
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from jupyter_hpc.batch import results as batch
-from jupyter_hpc.batch.missing import Missing, missing_files
-from jupyter_hpc.batch.runs import find_run
-from jupyter_hpc.batch.runtime.staging import INCOMPLETE
+from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE
+from jupyter_hpc.batch.submit import results as batch
+from jupyter_hpc.batch.submit.missing import Missing, missing_files
+from jupyter_hpc.batch.submit.runs import find_run
 from jupyter_hpc.cli.places import Place, open_place
 from jupyter_hpc.cli.render import span
 from jupyter_hpc.errors import HpcError, JobNotFound

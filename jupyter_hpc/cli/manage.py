@@ -14,9 +14,9 @@ import time
 
 from jupyter_hpc.cli.conversation import Line, LinePrompter
 from jupyter_hpc.connect.events import Event, as_json
-from jupyter_hpc.connect.manager import Manager
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.records import Records
+from jupyter_hpc.connect.session.manager import Manager
+from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.errors import HpcError
 
 #: How long the page offers to start again after a job has ended.

@@ -16,9 +16,9 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.control import ask_manager
-from jupyter_hpc.connect.manager import find_profile
-from jupyter_hpc.connect.records import Records, SessionRecord
+from jupyter_hpc.connect.session.control import ask_manager
+from jupyter_hpc.connect.session.manager import find_profile
+from jupyter_hpc.connect.session.store import Records, SessionRecord
 from jupyter_hpc.errors import CommandMissing, CommandTimeout, ProfileError
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, LocalRunner, Runner
 
@@ -85,8 +85,8 @@ async def open_place(name: str | None) -> AsyncIterator[Place]:
     if record is not None:
         yield Place(SessionRunner(record), profile, here=False)
         return
-    from jupyter_hpc.connect.prompts import terminal_prompter
-    from jupyter_hpc.connect.ssh import open_login
+    from jupyter_hpc.connect.ssh.login import open_login
+    from jupyter_hpc.connect.ssh.prompts import terminal_prompter
 
     login = await open_login(profile.login, terminal_prompter())
     try:

@@ -10,9 +10,9 @@ import click
 
 from jupyter_hpc.cli.browser import open_private
 from jupyter_hpc.cli.render import clock, span
-from jupyter_hpc.connect.control import ask_manager
 from jupyter_hpc.connect.events import utc
-from jupyter_hpc.connect.records import Records, SessionRecord
+from jupyter_hpc.connect.session.control import ask_manager
+from jupyter_hpc.connect.session.store import Records, SessionRecord
 from jupyter_hpc.errors import ConnectError, Unreachable, UsageError
 from jupyter_hpc.text import printable
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from jupyter_hpc.batch import submit as batch
-from jupyter_hpc.batch.choices import Choices, submit_options
-from jupyter_hpc.batch.job import Environment
-from jupyter_hpc.batch.missing import missing_files
-from jupyter_hpc.batch.results import exit_code
-from jupyter_hpc.batch.sweep import parse_setting, parse_sweep
+from jupyter_hpc.batch.job.model import Environment
+from jupyter_hpc.batch.job.sweep import parse_setting, parse_sweep
+from jupyter_hpc.batch.submit import submit as batch
+from jupyter_hpc.batch.submit.choices import Choices, submit_options
+from jupyter_hpc.batch.submit.missing import missing_files
+from jupyter_hpc.batch.submit.results import exit_code
 from jupyter_hpc.cli.places import open_place
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.errors import ConversionRefused, HpcError, UsageError

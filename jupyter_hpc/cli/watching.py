@@ -14,12 +14,12 @@ from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.conversation import question_from
 from jupyter_hpc.cli.foreground import Shown, announce, print_json, raise_reported
 from jupyter_hpc.cli.view import LineView, LiveView
-from jupyter_hpc.connect.control import ask_manager
 from jupyter_hpc.connect.events import Ready
-from jupyter_hpc.connect.hostkeys import HostKeyQuestion
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.prompts import Prompter, terminal_prompter
-from jupyter_hpc.connect.records import Records
+from jupyter_hpc.connect.session.control import ask_manager
+from jupyter_hpc.connect.session.store import Records
+from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion
+from jupyter_hpc.connect.ssh.prompts import Prompter, terminal_prompter
 from jupyter_hpc.errors import ConnectError, PromptNeeded
 from jupyter_hpc.runner import Background
 from jupyter_hpc.text import printable_lines

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from jupyter_hpc.demo import processes
-from jupyter_hpc.demo.warden import HEADER
+from jupyter_hpc.demo.reaper import HEADER
 from jupyter_hpc.errors import CommandFailed
 from jupyter_hpc.waiting import finish, within
 

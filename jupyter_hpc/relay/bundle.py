@@ -9,7 +9,7 @@ from importlib import resources
 #: In the order in which they build on each other.
 MODULES = (
     "frames",
-    "pace",
+    "congestion",
     "outbox",
     "inbox",
     "streams",
@@ -19,7 +19,7 @@ MODULES = (
     "targets",
     "control",
     "sessions",
-    "door",
+    "accept",
     "relay",
 )
 

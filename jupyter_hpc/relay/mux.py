@@ -27,6 +27,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from jupyter_hpc.relay.congestion import Pace, Reports
 from jupyter_hpc.relay.frames import (
     ACK,
     BYE,
@@ -46,7 +47,6 @@ from jupyter_hpc.relay.frames import (
 from jupyter_hpc.relay.frames import RELAY_READY as RELAY_READY
 from jupyter_hpc.relay.inbox import Inbox
 from jupyter_hpc.relay.outbox import Carrier, Outbox
-from jupyter_hpc.relay.pace import Pace, Reports
 from jupyter_hpc.relay.streams import Endpoint as Endpoint
 from jupyter_hpc.relay.streams import Limits as Limits
 from jupyter_hpc.relay.streams import Stream as Stream

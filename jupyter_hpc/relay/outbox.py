@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from jupyter_hpc.relay.congestion import Pace
 from jupyter_hpc.relay.frames import BYE, CREDIT, HEADER, PING, ProtocolError, encode_wide
-from jupyter_hpc.relay.pace import Pace
 
 #: What keeping one frame costs beside its bytes.
 FRAME_OVERHEAD = 64

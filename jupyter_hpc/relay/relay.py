@@ -28,8 +28,8 @@ import socket
 import stat
 import sys
 
+from jupyter_hpc.relay.accept import Door
 from jupyter_hpc.relay.descriptors import DescriptorPipe
-from jupyter_hpc.relay.door import Door
 from jupyter_hpc.relay.frames import BUILD, RELAY_READY, digest
 from jupyter_hpc.relay.sessions import Sessions
 from jupyter_hpc.relay.targets import peer_uid

@@ -1,7 +1,7 @@
 """The relay's sessions: who may attach a pipe, and what is kept when one is cut.
 
 Stdlib only, Python 3.8. A Session is what one gate keeps at the relay over all its pipes; the
-Door of door.py is one of these pipes.
+Door of accept.py is one of these pipes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOBODY = bytes(16)
 
 
 class SessionPipe(Protocol):
-    """What a session sees of the pipe that carries it; door.py has it."""
+    """What a session sees of the pipe that carries it; accept.py has it."""
 
     @property
     def waits(self) -> bool:

@@ -27,13 +27,13 @@ from jupyter_hpc.slurm import (
     advice,
     allocate,
     associations,
-    control,
-    detail,
+    config,
     inventory,
+    jobcontrol,
     queue,
     refusals,
-    running,
-    site,
+    showjob,
+    sstat,
     submit,
 )
 from jupyter_hpc.slurm.failures import failure, raise_failure
@@ -117,8 +117,8 @@ class SlurmClient:
 
     async def job_detail(self, job_id: str) -> JobDetail:
         """What scontrol knows; JobNotFound some minutes after the job's end."""
-        done = await self._ask(detail.detail_argv(job_id), job_id=job_id)
-        details = detail.read_details(done.stdout)
+        done = await self._ask(showjob.detail_argv(job_id), job_id=job_id)
+        details = showjob.read_details(done.stdout)
         if not details:
             raise_failure(done, job_id)
         return next((found for found in details if found.id == job_id), details[0])
@@ -130,20 +130,20 @@ class SlurmClient:
 
     async def cancel(self, ids: Sequence[str], *, signal: str | None = None) -> None:
         """Cancel jobs, array tasks or whole arrays, or send them a signal."""
-        await self._act(control.cancel_argv(ids, signal=signal), ids)
+        await self._act(jobcontrol.cancel_argv(ids, signal=signal), ids)
 
     async def hold(self, ids: Sequence[str]) -> None:
-        await self._act(control.hold_argv(ids), ids)
+        await self._act(jobcontrol.hold_argv(ids), ids)
 
     async def release(self, ids: Sequence[str]) -> None:
-        await self._act(control.release_argv(ids), ids)
+        await self._act(jobcontrol.release_argv(ids), ids)
 
     async def requeue(self, ids: Sequence[str]) -> None:
-        await self._act(control.requeue_argv(ids), ids)
+        await self._act(jobcontrol.requeue_argv(ids), ids)
 
     async def set_time_limit(self, job_id: str, seconds: int) -> None:
         """Make a job's time limit shorter, or longer where the site allows it."""
-        await self._act(control.time_limit_argv(job_id, seconds), [job_id])
+        await self._act(jobcontrol.time_limit_argv(job_id, seconds), [job_id])
 
     async def history(self, seconds: int) -> list[FinishedJob]:
         """The caller's jobs that ended in the last `seconds`, newest last."""
@@ -158,8 +158,8 @@ class SlurmClient:
 
     async def usage(self, job_id: str) -> Usage | None:
         """What the running job with this plain number has used so far; None where unknown."""
-        done = await self._ask(running.usage_argv(job_id), job_id=job_id)
-        return running.read_usage(done.stdout, job_id)
+        done = await self._ask(sstat.usage_argv(job_id), job_id=job_id)
+        return sstat.read_usage(done.stdout, job_id)
 
     async def partitions(self) -> list[Partition]:
         """Every partition that the caller can see, with its limits and its GPUs."""
@@ -228,8 +228,8 @@ class SlurmClient:
 
     async def inactive_limit(self) -> int:
         """Seconds after which this site ends an allocation without a shell; 0: never."""
-        done = await self._ask(site.config_argv())
-        return site.inactive_limit(site.read_config(done.stdout))
+        done = await self._ask(config.config_argv())
+        return config.inactive_limit(config.read_config(done.stdout))
 
     async def explain_rejection(self, request: Request, said: str) -> HpcError:
         """What salloc or sbatch said, in words, with what this cluster allows instead."""

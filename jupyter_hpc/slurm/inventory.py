@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_hpc.slurm.detail import read_records
 from jupyter_hpc.slurm.fields import Field, FieldTable, command, count, number, text
 from jupyter_hpc.slurm.models import GpuCount, Node, Partition
+from jupyter_hpc.slurm.showjob import read_records
 from jupyter_hpc.slurm.units import gpu_counts, read_gres, read_memory_mb, read_tres, read_walltime
 
 

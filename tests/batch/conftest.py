@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hpc.batch.report import Conversion
+from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.runner import LocalRunner
 from tests.batch.notebooks import converted
 from tests.batch.training import TRAINING

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jupyter_hpc.batch.body import script_text
-from jupyter_hpc.batch.job import DEFAULT_REQUEST, BatchJob, Environment, Input, Staging
-from jupyter_hpc.batch.report import Conversion
-from jupyter_hpc.batch.snapshot import run_files
+from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.job.model import DEFAULT_REQUEST, BatchJob, Environment, Input, Staging
+from jupyter_hpc.batch.job.script import script_text
+from jupyter_hpc.batch.submit.snapshot import run_files
 
 _BASE = BatchJob(
     "my train.ipynb",

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jupyter_hpc.batch.convert import Options, convert
-from jupyter_hpc.batch.outputs import CellOutput, notebook_outputs, script_outputs
-from jupyter_hpc.batch.report import Conversion
+from jupyter_hpc.batch.convert.convert import Options, convert
+from jupyter_hpc.batch.convert.files import DRIVER, driver_source
+from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
-from jupyter_hpc.batch.write import DRIVER, driver_source
+from jupyter_hpc.batch.verify.outputs import CellOutput, notebook_outputs, script_outputs
 
 
 @dataclass(frozen=True)

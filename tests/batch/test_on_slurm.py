@@ -171,7 +171,7 @@ def test_a_sweep_of_twelve_three_at_a_time(alice: User) -> None:
 
     alice.waiting(over, 180)
     assert most <= 3
-    from jupyter_hpc.batch.runtime.run_table import run_table
+    from jupyter_hpc.batch.runtime.job.run_table import run_table
 
     rows = run_table(run)
     assert len(rows) == 12 and {row.state for row in rows} == {"done"}
@@ -235,8 +235,8 @@ import asyncio, json, sys
 from dataclasses import replace
 from pathlib import Path
 
-from jupyter_hpc.batch.job import DEFAULT_REQUEST
-from jupyter_hpc.batch.submit import SubmitOptions, current_environment, prepare, submit
+from jupyter_hpc.batch.job.model import DEFAULT_REQUEST
+from jupyter_hpc.batch.submit.submit import SubmitOptions, current_environment, prepare, submit
 from jupyter_hpc.runner import LocalRunner
 from jupyter_hpc.slurm.client import SlurmClient
 

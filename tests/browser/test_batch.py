@@ -22,7 +22,7 @@ from tests.browser.waiting import wait_until
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import ENV_SETUP, Laptop
 from tests.cluster.layout import user_named
-from tests.connect.sessions import command, connected, environment, run
+from tests.connect.real.sessions import command, connected, environment, run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

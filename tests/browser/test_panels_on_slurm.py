@@ -18,7 +18,7 @@ from tests.browser.waiting import wait_until
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import ENV_SETUP, Laptop
 from tests.cluster.layout import user_named
-from tests.connect.sessions import connected, run
+from tests.connect.real.sessions import connected, run
 from tests.gpu.library import library_folder
 
 if TYPE_CHECKING:

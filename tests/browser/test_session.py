@@ -19,7 +19,7 @@ from tests.browser.waiting import wait_until
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import user_named
-from tests.connect.sessions import Session, connected, run
+from tests.connect.real.sessions import Session, connected, run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

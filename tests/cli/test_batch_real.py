@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.sessions import command, connected, environment
+from tests.connect.real.sessions import command, connected, environment
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)

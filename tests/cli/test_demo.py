@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.connect.sessions import CHECKOUT, command
-from tests.connect.terminal import Terminal
+from tests.connect.real.sessions import CHECKOUT, command
+from tests.connect.real.terminal import Terminal
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_demo import _environment
-from tests.connect.sessions import command
-from tests.connect.terminal import Terminal
+from tests.connect.real.sessions import command
+from tests.connect.real.terminal import Terminal
 
 pytestmark = pytest.mark.timeout(300)
 

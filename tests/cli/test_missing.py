@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from jupyter_hpc.batch.runs import note_run
+from jupyter_hpc.batch.submit.runs import note_run
 from jupyter_hpc.cli import submit as command
 from jupyter_hpc.cli.main import cli
 from jupyter_hpc.runner import LocalRunner

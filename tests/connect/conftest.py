@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hpc.connect import gate_connection, link
-from jupyter_hpc.connect.prompts import NoPrompter
-from jupyter_hpc.connect.ssh import LoginConnection, open_login
+from jupyter_hpc.connect.proxy import connection as gate_connection
+from jupyter_hpc.connect.ssh.login import LoginConnection, open_login
+from jupyter_hpc.connect.ssh.prompts import NoPrompter
+from jupyter_hpc.connect.tunnel import link
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.ssh_on_cluster import at_home, login_of
+from tests.connect.ssh.on_cluster import at_home, login_of
 from tests.relay.conftest import node as node
 from tests.relay.harness import be_patient
 

@@ -25,7 +25,7 @@ SHIPPED = ("shipped", "runtime")
 #: The part of the relay that only ever runs on the node.
 NODE_RELAY = tuple(
     f"jupyter_hpc.relay.{name}"
-    for name in ("control", "descriptors", "door", "relay", "sessions", "targets")
+    for name in ("control", "descriptors", "accept", "relay", "sessions", "targets")
 )
 
 #: Imports everything named in argv[2:] while the modules in argv[1] cannot be found, and
@@ -76,7 +76,7 @@ def import_without(blocked: tuple[str, ...], names: list[str], cwd: Path) -> set
 def test_laptop_side_loads_without_posix_modules(tmp_path: Path) -> None:
     names = [name for name in modules(*LAPTOP_ROOMS) if name not in NODE_RELAY]
     loaded = import_without(POSIX_ONLY, names, tmp_path)
-    assert "jupyter_hpc.connect.records" in loaded
+    assert "jupyter_hpc.connect.session.store" in loaded
     assert not loaded & set(NODE_RELAY)
 
 

@@ -10,8 +10,8 @@ from jupyter_hpc.errors import JobNotFound
 from jupyter_hpc.node.services import job_details as module
 from jupyter_hpc.node.services.job_details import JobDetails
 from jupyter_hpc.node.services.offload import Offload
-from jupyter_hpc.slurm.detail import read_details
 from jupyter_hpc.slurm.models import JobDetail
+from jupyter_hpc.slurm.showjob import read_details
 from tests.node.worlds import ALICE, FakeSlurm, job
 
 

@@ -16,7 +16,7 @@ from jupyter_hpc.node.services.job_files import (
     files_of_finished,
     with_run,
 )
-from jupyter_hpc.slurm.detail import read_details
+from jupyter_hpc.slurm.showjob import read_details
 from tests.node.worlds import finished_job
 
 #: The shape of `scontrol show job` of Slurm 22.05.

@@ -6,7 +6,7 @@ import os
 import socket
 from typing import NamedTuple
 
-from jupyter_hpc.connect.link import Link
+from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.relay import frames
 from tests.relay.harness import (
     PATIENCE,

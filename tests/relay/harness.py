@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hpc.connect import link
+from jupyter_hpc.connect.tunnel import link
 from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.relay.mux import RELAY_READY, Stream
 from tests.waiting import until

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hpc.connect.link import Link
+from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.relay import frames, relay
 from jupyter_hpc.relay.bundle import MODULES, relay_build, relay_source
 from tests.relay.by_hand import ask, linked

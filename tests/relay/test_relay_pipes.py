@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hpc.connect.link import Link
+from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import PipeRefused
 from jupyter_hpc.relay import frames, targets
 from tests.relay.by_hand import ask, linked

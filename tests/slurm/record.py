@@ -12,7 +12,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from jupyter_hpc.runner import Completed
-from jupyter_hpc.slurm import accounting, associations, control, detail, inventory, queue, submit
+from jupyter_hpc.slurm import (
+    accounting,
+    associations,
+    inventory,
+    jobcontrol,
+    queue,
+    showjob,
+    submit,
+)
 from jupyter_hpc.slurm.allocate import salloc_argv
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Request
@@ -125,20 +133,20 @@ async def record_jobs(kept: Recorder) -> None:
     await kept.until(lambda jobs: any(job.estimated_start for job in _named(jobs, "next")))
     waiting = [job.job_id for job in _named(await client.my_jobs(), "next")]
     await kept.keep("squeue-start", queue.start_argv(waiting))
-    await kept.keep("scontrol-job", detail.detail_argv(plain))
-    await kept.keep("scontrol-array", detail.detail_argv(array.job_id))
-    await kept.keep("scontrol-task", detail.detail_argv(f"{array.job_id}_1"))
-    await kept.keep("scontrol-het", detail.detail_argv(het_id))
+    await kept.keep("scontrol-job", showjob.detail_argv(plain))
+    await kept.keep("scontrol-array", showjob.detail_argv(array.job_id))
+    await kept.keep("scontrol-task", showjob.detail_argv(f"{array.job_id}_1"))
+    await kept.keep("scontrol-het", showjob.detail_argv(het_id))
     await kept.keep("sinfo-nodes", inventory.nodes_argv())
     await kept.keep("sinfo-groups", inventory.groups_argv())
     await kept.keep("scontrol-partition", inventory.partitions_argv())
-    await kept.keep("scancel-other", control.cancel_argv([plain]), user="mallory")
-    await kept.keep("hold-other", control.hold_argv([plain]), user="mallory")
-    await kept.keep("hold-unknown", control.hold_argv(["99999"]))
-    await kept.keep("scancel-unknown", control.cancel_argv(["99999"]))
-    await kept.keep("requeue-waiting", control.requeue_argv(waiting))
-    await kept.keep("longer-refused", control.time_limit_argv(plain, 2_000_000))
-    await kept.keep("scontrol-unknown", detail.detail_argv("99999"))
+    await kept.keep("scancel-other", jobcontrol.cancel_argv([plain]), user="mallory")
+    await kept.keep("hold-other", jobcontrol.hold_argv([plain]), user="mallory")
+    await kept.keep("hold-unknown", jobcontrol.hold_argv(["99999"]))
+    await kept.keep("scancel-unknown", jobcontrol.cancel_argv(["99999"]))
+    await kept.keep("requeue-waiting", jobcontrol.requeue_argv(waiting))
+    await kept.keep("longer-refused", jobcontrol.time_limit_argv(plain, 2_000_000))
+    await kept.keep("scontrol-unknown", showjob.detail_argv("99999"))
     await kept.keep("squeue-unknown", queue.jobs_argv(ids=["99999"]))
     await kept.clear()
 
@@ -166,7 +174,7 @@ async def record_ends(kept: Recorder) -> None:
     await client.cancel([cancelled])
     await kept.until(lambda jobs: not [job for job in jobs if job.job_id == cancelled])
     done = await HostRunner(kept._cluster).run(salloc_argv(Request(name="alloc", partition="cpu")))
-    await kept.keep("requeue-alloc", control.requeue_argv([done.stderr.split()[-1]]))
+    await kept.keep("requeue-alloc", jobcontrol.requeue_argv([done.stderr.split()[-1]]))
     await client.cancel([done.stderr.split()[-1]])
     await kept.until(lambda jobs: any(job.over_time for job in jobs))
     await kept.keep("squeue-over-time", queue.jobs_argv())
@@ -235,9 +243,9 @@ async def record_outage(kept: Recorder, cluster: Cluster) -> None:
     await kept.keep("down-sacctmgr", associations.qos_argv())
     cluster.stop("login1", "slurmctld")
     await kept.keep("down-squeue", queue.jobs_argv())
-    await kept.keep("down-scontrol", detail.detail_argv("1"))
+    await kept.keep("down-scontrol", showjob.detail_argv("1"))
     await kept.keep("down-sinfo", inventory.groups_argv())
-    await kept.keep("down-hold", control.hold_argv(["1"]))
+    await kept.keep("down-hold", jobcontrol.hold_argv(["1"]))
     await kept.keep("down-sbatch", submit.sbatch_argv(Request()), stdin=SLEEP)
     await kept.keep("down-salloc", salloc_argv(Request()))
     await kept.keep("down-sshare", associations.shares_argv())

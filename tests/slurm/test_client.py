@@ -19,7 +19,7 @@ from jupyter_hpc.runner import Completed, overdue
 from jupyter_hpc.slurm import queue, submit
 from jupyter_hpc.slurm.allocate import step_argv
 from jupyter_hpc.slurm.client import SlurmClient
-from jupyter_hpc.slurm.control import cancel_argv
+from jupyter_hpc.slurm.jobcontrol import cancel_argv
 from jupyter_hpc.slurm.models import Phase, Request
 from tests.slurm.record import HOSTILE, SLEEP
 from tests.slurm.runners import Player, Recording, recording

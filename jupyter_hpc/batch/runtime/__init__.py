@@ -14,10 +14,11 @@ FILE_NAME = "jupyter_hpc_runtime.py"
 
 #: In this order: each part uses only those before it.
 PARTS = (
-    *("state", "ranks", "layout", "values", "saving", "display", "objects", "pages", "figures"),
-    *("shell", "timing", "parameters", "libraries", "formulas", "cells", "namespace"),
-    *("own_magics", "shims", "widgets", "gpu_record", "staging", "copy_back", "run_table"),
-    "keeper",
+    *("script/state", "script/ranks", "display/layout", "display/values", "display/saving"),
+    *("display/display", "display/objects", "display/pages", "display/figures", "script/shell"),
+    *("script/timing", "script/parameters", "script/libraries", "display/formulas"),
+    *("script/cells", "script/namespace", "script/own_magics", "script/shims", "display/widgets"),
+    *("job/gpu_record", "job/staging", "job/copy_back", "job/run_table", "job/sidecar"),
 )
 
 _HEAD = '''"""What a notebook needs to run as a plain script; written by jupyter-hpc.

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jupyter_hpc.batch import submit as batch
-from jupyter_hpc.batch.choices import default_environment, submit_options
-from jupyter_hpc.batch.job import Environment
-from jupyter_hpc.batch.verify import Verification, verify
+from jupyter_hpc.batch.job.model import Environment
+from jupyter_hpc.batch.submit import submit as batch
+from jupyter_hpc.batch.submit.choices import default_environment, submit_options
+from jupyter_hpc.batch.verify.verify import Verification, verify
 from jupyter_hpc.errors import HpcError, PermissionRefused, UsageError
 from jupyter_hpc.node.services.batch_request import BatchRequest, read_request
 from jupyter_hpc.node.services.cache import Cached

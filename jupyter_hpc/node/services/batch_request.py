@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jupyter_hpc.batch.choices import ALLOCATION_KEYS, Choices, fixed_and_swept
-from jupyter_hpc.batch.job import Environment
-from jupyter_hpc.batch.submit import current_environment
+from jupyter_hpc.batch.job.model import Environment
+from jupyter_hpc.batch.submit.choices import ALLOCATION_KEYS, Choices, fixed_and_swept
+from jupyter_hpc.batch.submit.submit import current_environment
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.text import printable
 

@@ -32,7 +32,7 @@ from jupyter_hpc.node.values import problem_of, to_json
 from jupyter_hpc.slurm.efficiency import advise, efficiency
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail, Phase
 from jupyter_hpc.slurm.reasons import explain_reason, explain_state
-from jupyter_hpc.slurm.running import record_so_far
+from jupyter_hpc.slurm.sstat import record_so_far
 
 if TYPE_CHECKING:
     from jupyter_hpc.slurm.client import SlurmClient

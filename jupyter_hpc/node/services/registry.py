@@ -213,7 +213,7 @@ class Services:
     def _open_gpus(self) -> GpuSource:
         """Called in the sampler's thread."""
         from jupyter_hpc.gpu.choose import open_source
-        from jupyter_hpc.slurm.surroundings import read_surroundings
+        from jupyter_hpc.slurm.job_environment import read_surroundings
 
         around = read_surroundings(self.environ)
         return open_source(
@@ -225,7 +225,7 @@ class Services:
 
     async def _find_run(self, job_id: str) -> str:
         """The folder of a run that was submitted by this product; JobNotFound for others."""
-        from jupyter_hpc.batch.runs import find_run
+        from jupyter_hpc.batch.submit.runs import find_run
         from jupyter_hpc.runner import LocalRunner
 
         return await find_run(LocalRunner(), job_id)

@@ -14,7 +14,7 @@ from jupyter_hpc.node.services.memory import Memory, read_memory
 from jupyter_hpc.node.services.offload import Offload
 from jupyter_hpc.node.services.profile import SiteProfile
 from jupyter_hpc.node.values import problem_of
-from jupyter_hpc.slurm.surroundings import Surroundings, read_surroundings
+from jupyter_hpc.slurm.job_environment import Surroundings, read_surroundings
 
 if TYPE_CHECKING:
     from jupyter_hpc.slurm.models import Job

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_hpc.errors import HpcError, PermissionRefused, SlurmError
-from jupyter_hpc.slurm.control import cancel_argv
+from jupyter_hpc.slurm.jobcontrol import cancel_argv
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
 from tests.slurm.bench import Bench

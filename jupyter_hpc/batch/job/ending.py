@@ -1,0 +1,127 @@
+"""The end of a batch script: results come back and are counted, whatever the cause.
+
+The code of the program is the code of the job, with one exception: a program that
+ended well while files of it are missing ends with INCOMPLETE.
+"""
+
+from __future__ import annotations
+
+from jupyter_hpc.batch.job.model import BatchJob
+from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE
+from jupyter_hpc.slurm import jobtext
+
+
+def ending_text(job: BatchJob) -> str:
+    """The traps of the script, and what it does at its end."""
+    variables = " venv=''" if job.environment.build_from is not None else ""
+    variables += " kept=0" if job.staging is not None else ""
+    return f"""\
+# ---- the end, whatever its cause ----
+program='' keeper='' code=1 interrupted=0 time_is_short=0 told_to_end=0{variables}
+
+# Slurm warns this shell {job.warning} s or more before the time limit; the program is told.
+warned() {{
+    interrupted=1 time_is_short=1
+    say "the time limit is near"
+    [ -n "$program" ] && kill -USR1 "$program" 2> /dev/null
+    [ -n "$keeper" ] && kill -USR1 "$keeper" 2> /dev/null
+}}
+ended() {{
+    interrupted=1 told_to_end=1
+    say "told to end"
+    [ -n "$program" ] && kill -TERM "$program" 2> /dev/null
+    [ -n "$keeper" ] && kill -TERM "$keeper" 2> /dev/null
+    [ -n "$program" ] || exit 143
+}}
+finish() {{
+    trap '' USR1 TERM INT    # nothing may interrupt this, and children ignore it as well
+    cd "$run" || :    # the working directory may be on scratch, which will be gone
+{indent(_stop_keeper(job))}{indent(_remove_environment(job))}\
+    printf '{{"code": %d, "job": "%s", "time_limit": %d, "told_to_end": %d, "time": %d}}\\n' \\
+        "$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)" > "$output/.state" \\
+        && mv "$output/.state" "$output/state.json"
+    [ "$code" -eq 0 ] && date > "$output/DONE"
+{indent(_afterwards(job))}\
+    say "ended with code $code"
+    exit "$code"
+}}
+trap warned USR1
+trap ended TERM INT
+trap finish EXIT
+"""
+
+
+def _stop_keeper(job: BatchJob) -> str:
+    if job.staging is None and not job.gpus:
+        return ""
+    text = """\
+if [ -n "$keeper" ]; then
+    # Copy what is left, then stop; said again until it is heard.
+    while kill -USR2 "$keeper" 2> /dev/null; do sleep 0.2; done
+    wait "$keeper"
+"""
+    if job.staging is None:
+        return text + "fi\n"
+    every = jobtext.on_every_node() + " " if job.nodes > 1 else ""
+    return f"""\
+{text}\
+    kept=$?
+    if [ "$kept" -ne 0 ] && [ "$kept" -ne {INCOMPLETE} ]; then    # killed: do its last work now
+        (keep --once)
+        kept=$?
+    fi
+    [ "$kept" -eq 0 ] || say "not all files came back; files/MISSING.txt names them"
+elif [ "$cwd" != "$work" ]; then
+    {every}python3 "$tool" clean "$cwd"    # staged, but never used
+fi
+for list in "$output"/files*/MISSING.txt; do    # also that of an earlier part
+    if [ "$code" -eq 0 ] && [ -e "$list" ]; then kept={INCOMPLETE}; fi
+done
+if [ "$code" -eq 0 ] && [ "$kept" -ne 0 ]; then code={INCOMPLETE}; fi
+"""
+
+
+def _afterwards(job: BatchJob) -> str:
+    """What happens to the rest of a chain, to a job that is not done, or to a sweep's table."""
+    if job.sweep:
+        return 'python3 "$tool" table "$run" || say "the table of the runs was not written"\n'
+    if job.chain:
+        return f"""\
+# Code 0: all is done. 85: the program asks for the next part. A time limit: go on as
+# well. Any other code is a failure that the next part would only repeat.
+early=$((time_is_short + told_to_end))
+if {_goes_on(job, '"$early" -gt 0')}; then
+    say "the next part of the chain goes on from here"
+else
+{indent(jobtext.cancel_tail(job.chain))}fi
+"""
+    if job.requeue:
+        return f"""\
+if {_goes_on(job, '"$time_is_short" -eq 1')}; then
+    say "back to the queue, to go on from here"
+{indent(jobtext.requeue())}fi
+"""
+    return ""
+
+
+def _goes_on(job: BatchJob, early: str) -> str:
+    """The test whether the program is to be started again, after a code other than 0."""
+    text = f'[ "$code" -eq 85 ] || {{ [ "$code" -ne 0 ] && [ {early} ]; }}'
+    if job.staging is None:
+        return text
+    # Without the files that did not come back it would do its work again, or the wrong one.
+    return f'[ "$kept" -eq 0 ] &&\n    {{ {text}; }}'
+
+
+def _remove_environment(job: BatchJob) -> str:
+    if job.environment.build_from is None:
+        return ""
+    if job.nodes > 1:
+        every = jobtext.on_every_node()
+        return f'[ -z "$venv" ] || [ "$told_to_end" -eq 1 ] || {every} rm -rf -- "$venv"\n'
+    return '[ -z "$venv" ] || rm -rf -- "$venv"\n'
+
+
+def indent(text: str) -> str:
+    """The lines as the body of a function or a branch."""
+    return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())

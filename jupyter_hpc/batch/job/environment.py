@@ -1,0 +1,111 @@
+"""The lines of a job that make the right Python available."""
+
+from __future__ import annotations
+
+import shlex
+
+from jupyter_hpc.batch.job.model import BatchJob, Environment
+from jupyter_hpc.slurm import jobtext
+
+_MODULES = """\
+# Batch shells do not always know `module`.
+if ! command -v module > /dev/null; then
+    for file in /etc/profile.d/lmod.sh /etc/profile.d/modules.sh /etc/profile.d/z00_lmod.sh; do
+        # shellcheck source=/dev/null
+        [ -r "$file" ] && . "$file"
+    done
+fi
+"""
+
+#: Leaves the path of conda in $conda, if it is on the PATH or where it mostly is.
+FIND_CONDA = """\
+for conda in "$(command -v conda)" "${CONDA_EXE:-}" ~/miniforge3/bin/conda \\
+    ~/miniconda3/bin/conda ~/mambaforge/bin/conda ~/anaconda3/bin/conda /opt/conda/bin/conda; do
+    [ -x "$conda" ] && break
+done
+"""
+
+_CONDA = """\
+# `conda activate` is a function of interactive shells; a batch shell asks for it first.
+{find}\
+if ! hook=$("$conda" shell.bash hook); then
+    say "conda was not found; load its module or put it on the PATH"
+    exit 1
+fi
+eval "$hook"
+conda activate {name} || exit 1
+"""
+
+_VENV = """\
+# shellcheck source=/dev/null
+. {activate} || exit 1
+"""
+
+_BUILT = """\
+# An environment on the node's own disk starts faster than one on the shared one. Each
+# node builds it from wheels that are on the cluster, because nodes have no Internet.
+# Nobody else can have made its folder before: mkdir creates it, or the build fails.
+venv=${{SLURM_TMPDIR:-${{TMPDIR:-/tmp}}}}/jupyter-hpc-venv-$job-$RANDOM
+# shellcheck disable=SC2016  # each node expands it for itself
+build='
+    mkdir -m 700 -- "$1" || exit 1
+    if command -v virtualenv > /dev/null; then
+        virtualenv --quiet --no-download "$1"
+    else
+        python3 -m venv "$1"
+    fi && "$1/bin/pip" install --quiet --no-index ${{3:+--find-links "$3"}} -r "$2"
+'
+if ! {everywhere}bash -c "$build" build "$venv" {requirements}{wheels}; then
+    say "the environment could not be built; are all wheels on the cluster?"
+    exit 1
+fi
+# shellcheck source=/dev/null
+. "$venv/bin/activate" || exit 1
+"""
+
+
+def environment_text(job: BatchJob) -> str:
+    """All lines of the environment, in the order in which they build on each other."""
+    environment = job.environment
+    parts: list[str] = []
+    if environment.setup:
+        parts.append("\n".join(environment.setup) + "\n")
+    if environment.modules:
+        loads = [
+            f'module load {name} || say "this module was not loaded:" {name}\n'
+            for name in map(shlex.quote, environment.modules)
+        ]
+        parts.append(_MODULES + "".join(loads))
+    python = _python(environment, job)
+    if python:
+        parts.append(python)
+    if not parts:
+        return ""
+    # Site scripts and conda read variables that may not be set.
+    return "# ---- Python ----\nset +u\n" + "".join(parts) + "set -u\n"
+
+
+def _python(environment: Environment, job: BatchJob) -> str:
+    if environment.conda:
+        return _CONDA.format(find=FIND_CONDA, name=shlex.quote(environment.conda))
+    if environment.venv:
+        return _VENV.format(activate=shlex.quote(f"{environment.venv}/bin/activate"))
+    if environment.build_from:
+        wheels = f" {shlex.quote(environment.wheels)}" if environment.wheels else ""
+        everywhere = jobtext.on_every_node() + " " if job.nodes > 1 else ""
+        return _BUILT.format(
+            wheels=wheels,
+            everywhere=everywhere,
+            requirements=shlex.quote(environment.build_from),
+        )
+    return ""
+
+
+def container_words(job: BatchJob) -> str:
+    """The words before `python` that run it inside the image."""
+    image = job.environment.container
+    if image is None:
+        return ""
+    gpu = " --nv" if job.gpus else ""
+    binds = '--bind "$run" --bind "$work" --bind "$cwd"'
+    return f'apptainer exec{gpu} {binds} --pwd "$cwd" {shlex.quote(image)} '

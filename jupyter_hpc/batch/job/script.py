@@ -1,0 +1,200 @@
+"""The text of the batch script: header, environment, staging, program, and what comes after.
+
+Pure text in, pure text out; the pieces are kept in the order in which the job meets
+them. The script is plain bash that a person can read, change and submit again.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from jupyter_hpc.batch.convert.files import DRIVER, stem
+from jupyter_hpc.batch.job.ending import ending_text, indent
+from jupyter_hpc.batch.job.environment import container_words, environment_text
+from jupyter_hpc.batch.job.model import BatchJob
+from jupyter_hpc.batch.runtime import FILE_NAME
+from jupyter_hpc.slurm import jobtext
+from jupyter_hpc.slurm.submit import BatchOptions, header_lines
+from jupyter_hpc.text import printable
+
+
+def batch_options(job: BatchJob) -> BatchOptions:
+    """What the job needs of sbatch besides its resources."""
+    array = None
+    if job.chain:
+        array = jobtext.chain_array(job.chain)
+    elif job.sweep:
+        array = jobtext.sweep_array(len(job.sweep), job.at_once)
+    name = "%A_%a.out" if array else "%j.out"
+    folder = jobtext.safe_pattern(job.log_dir or f"{job.run_dir}/logs")
+    return BatchOptions(
+        output=f"{folder}/{name}",
+        work_dir=job.work_dir,
+        array=array,
+        signal=jobtext.warning_signal(job.warning),
+        requeue=job.requeue,
+        open_append=True,
+    )
+
+
+def script_text(job: BatchJob) -> str:
+    """The whole batch script."""
+    header = header_lines(job.request, batch_options(job))
+    rest = [
+        ending_text(job),
+        environment_text(job),
+        _staging_in(job),
+        _program(job),
+        _running(job),
+    ]
+    tool = any('"$tool"' in part for part in rest)
+    start = "\n".join(["#!/bin/bash", *header]) + "\n"
+    return "\n".join(part for part in (start, _opening(job, tool), *rest) if part)
+
+
+def _opening(job: BatchJob, tool: bool) -> str:
+    helper = f'tool="$run/{FILE_NAME}"    # stages data, copies results, records GPUs\n' * tool
+    own = "/$task" if job.sweep else ""  # the runs of a sweep must not meet
+    return f"""\
+# Runs {printable(job.notebook, 200)}; written by jupyter-hpc, needs none of it to run.
+# No `set -e`: whatever fails, the results must still be brought back.
+set -u
+
+{jobtext.IDENTITY}
+run={shlex.quote(job.run_dir)}    # the frozen notebook, its parameters and its results
+work={shlex.quote(job.work_dir)}    # the folder of the notebook
+output="$run/output{own}"    # figures, values, the GPU record, files from scratch
+{helper}cwd="$work"
+mkdir -p "$output" "$run/checkpoints{own}" || exit 1
+rm -f "$output/DONE"
+export JUPYTER_HPC_OUTPUT="$output"
+export JUPYTER_HPC_CHECKPOINTS="$run/checkpoints{own}"    # survives restarts and time limits
+
+say() {{ printf '[jupyter-hpc] %s\\n' "$*" >&2; }}
+say "job $job${{task:+, task $task}} on $(hostname), restarted {jobtext.restarts()} times"
+"""
+
+
+def _staging_in(job: BatchJob) -> str:
+    if job.staging is None:
+        return ""
+    others = ""
+    if job.nodes > 1:
+        every = jobtext.on_every_node()
+        others = f"""\
+# The other nodes get the same folder with the same inputs; the first one has it.
+# shellcheck disable=SC2016  # each node expands it for itself
+stage='[ -O "$4" ] || python3 "$1" stage-in "$2" "$3" "$4"'
+{every} bash -c "$stage" stage "$tool" "$run/staging.json" "$output" "$cwd" \\
+    > /dev/null || exit 1
+"""
+    return f"""\
+# ---- data to the node's own disk ----
+cwd=$(python3 "$tool" stage-in "$run/staging.json" "$output") || exit 1
+{others}"""
+
+
+def _program(job: BatchJob) -> str:
+    name = stem(job.notebook)
+    if job.mode == "script":
+        words = ["-u", f'"$run"/{shlex.quote(name + ".py")}']
+    else:
+        notebook = shlex.quote(name + ".ipynb")
+        words = [f'"$run/{DRIVER}"', f'"$run"/{notebook}', f'"$output"/{notebook}']
+        words += ["--places", '"$run/conversion.json"']
+    if job.sweep:
+        words += ["--parameters", '"$run/parameters/$task.json"']
+    elif job.parameters_inline:
+        words += [shlex.quote(f"--set={name}={value}") for name, value in job.parameters.items()]
+    elif job.parameters:
+        words += ["--parameters", '"$run/parameters.json"']
+    launch = jobtext.step(ranked=job.tasks > 1)
+    return f"""\
+# ---- the program ----
+cd "$cwd" || exit 1
+export PYTHONUNBUFFERED=1 WANDB_MODE="${{WANDB_MODE:-offline}}"
+{_check_gpu(job)}{_several_tasks(job)}start() {{
+    exec {launch} {container_words(job)}python3 {" ".join(words)}
+}}
+"""
+
+
+def _check_gpu(job: BatchJob) -> str:
+    if not job.check_gpu or not job.gpus:
+        return ""
+    return f"""\
+# Hours in the queue are lost if PyTorch cannot use the GPU: look first.
+{container_words(job)}python3 "$tool" check-gpu || exit 1
+"""
+
+
+def _several_tasks(job: BatchJob) -> str:
+    if job.tasks <= 1:
+        return ""
+    leader = "node" if job.staging else "job"
+    shared = f'"$output/.ranks-$job-{jobtext.restarts()}"'
+    if job.staging:
+        shared = '"$cwd/.jupyter-hpc-scratch-ranks"'
+    return f"""\
+{jobtext.RENDEZVOUS}{jobtext.RANKED}\
+# Shell lines, figures and files happen once, not once per process.
+export JUPYTER_HPC_LEADER={leader} JUPYTER_HPC_RANKS={shared}
+"""
+
+
+def _running(job: BatchJob) -> str:
+    return f"""\
+# ---- go ----
+start &
+program=$!
+{_keeper(job)}\
+# bash runs its traps only while it waits; each ends the wait, so wait again.
+while :; do
+    wait "$program"
+    code=$?
+    [ "$interrupted" -eq 1 ] || break
+    interrupted=0
+{indent(_patience(job))}done
+exit "$code"
+"""
+
+
+def _keeper_words(job: BatchJob) -> list[str]:
+    words: list[str] = []
+    if job.staging is not None:
+        words += ['--plan "$run/staging.json"', '--scratch "$cwd"', '--results "$output"']
+        words += [f"--interval {job.staging.interval}"]
+    if job.gpus:
+        words += ['--gpus "$output/gpu-usage.csv"']
+    return words
+
+
+def _keeper(job: BatchJob) -> str:
+    words = _keeper_words(job)
+    if not words:
+        return ""
+    every = jobtext.on_every_node(beside=True) + " " if job.nodes > 1 else ""
+    words += ['"$@"'] if job.staging is not None else []
+    options = " \\\n        ".join(words)
+    return f"""\
+# Beside the program: results come back while it runs, and its GPUs are recorded.
+keep() {{
+    exec {every}python3 "$tool" keep \\
+        {options}
+}}
+# Signals that come before it listens must not end it.
+(trap '' USR1 USR2 TERM && keep) &
+keeper=$!
+"""
+
+
+def _patience(job: BatchJob) -> str:
+    if not job.requeue:
+        return ""
+    return f"""\
+# The job must be back in the queue before its time is over.
+if [ "$time_is_short" -eq 1 ] && [ -z "${{reaper:-}}" ]; then
+    (sleep {max(30, job.warning // 2)} && kill -TERM "$program" 2> /dev/null) &
+    reaper=$!
+fi
+"""

@@ -1,0 +1,123 @@
+"""The runs of a sweep as one table: their parameters, how they ended, what they reached.
+
+Each run writes it anew when it ends, so that it is there for the file browser, for
+`results` and for every spreadsheet.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE, MISSING
+
+#: Beside the folders of the runs.
+TABLE_NAME = "runs.csv"
+
+_NUMBER = re.compile(r"\b([A-Za-z][\w ./-]{0,30}?)\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\b")
+
+
+#: What counts the steps before the name of a number: "epoch 3/10 - ".
+_COUNTED = re.compile(r"^.*\b\d+(?:/\d+)?[^\w]+")
+
+
+class RunRow:
+    """One run; `state` is waiting, running, done, incomplete, failed or stopped.
+
+    An incomplete run has ended well, but not all of its files are back.
+    """
+
+    def __init__(self, run_dir: Path, task: str) -> None:
+        output = run_dir / "output" / task
+        ended = _table_of(output / "state.json")
+        log = _log_of(run_dir, task)
+        self.task = task
+        self.parameters = _table_of(run_dir / "parameters" / f"{task}.json")
+        self.code = ended.get("code")
+        self.state = "running" if log else "waiting"
+        if (output / "DONE").exists():
+            self.state = "done"
+        elif self.code is not None:
+            early = ended.get("time_limit") or ended.get("told_to_end")
+            self.state = "stopped" if early else "failed"
+            if self.code == INCOMPLETE and any(output.glob(f"files*/{MISSING}")):
+                self.state = "incomplete"
+        self.figures = sum(1 for _ in (output / "figures").glob("*")) if output.is_dir() else 0
+        self.metrics = {**_last_numbers(log), **_numbers(_table_of(output / "metrics.json"))}
+
+
+def run_table(run_dir: Path) -> list[RunRow]:
+    """The runs of a sweep in their order."""
+    tasks = sorted((file.stem for file in (run_dir / "parameters").glob("*.json")), key=int)
+    return [RunRow(run_dir, task) for task in tasks]
+
+
+def write_run_table(run_dir: Path) -> None:
+    """Write the table, whole; again, if another run has ended in the meantime."""
+    target = run_dir / "output" / TABLE_NAME
+    draft = target.with_name(f".{TABLE_NAME}.{os.getpid()}")
+    for _ in range(10):
+        before = _ends(run_dir)
+        rows = run_table(run_dir)
+        names = list(dict.fromkeys(name for row in rows for name in row.parameters))
+        found = list(dict.fromkeys(name for row in rows for name in row.metrics))
+        with open(draft, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["run", *names, "state", "exit code", *found, "figures"])
+            for row in rows:
+                given = [row.parameters.get(name, "") for name in names]
+                reached = [row.metrics.get(name, "") for name in found]
+                code = "" if row.code is None else row.code
+                writer.writerow([row.task, *given, row.state, code, *reached, row.figures])
+        os.replace(draft, target)
+        if _ends(run_dir) == before:
+            return
+
+
+def _ends(run_dir: Path) -> dict[str, int]:
+    """When each run wrote what its row is made of: the code first, then that all is done."""
+    marks = [file for name in ("state.json", "DONE") for file in run_dir.glob(f"output/*/{name}")]
+    return {str(file): file.stat().st_mtime_ns for file in marks}
+
+
+def _table_of(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _log_of(run_dir: Path, task: str) -> Path | None:
+    logs = sorted((run_dir / "logs").glob(f"*_{task}.out"), key=lambda file: file.stat().st_mtime)
+    return logs[-1] if logs else None
+
+
+def _last_numbers(log: Path | None) -> dict[str, float]:
+    """Numbers with names in the last line of a log that has any, such as `loss: 0.12`."""
+    if log is None:
+        return {}
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 20_000))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    for line in reversed(lines):
+        if line.startswith("[jupyter-hpc]"):
+            continue
+        found = [(name.strip(), float(value)) for name, value in _NUMBER.findall(line)]
+        short = [(_COUNTED.sub("", name) or name, value) for name, value in found]
+        if found:
+            return dict(short if len(dict(short)) == len(dict(found)) else found)
+    return {}
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        name: float(value)
+        for name, value in values.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }

@@ -1,0 +1,155 @@
+"""The helper beside the program of a job: records GPUs and brings results back.
+
+    python jupyter_hpc_runtime.py stage-in PLAN EARLIER [PLACE]   prints the scratch folder
+    python jupyter_hpc_runtime.py keep [--plan PLAN --scratch DIR --results DIR]
+                                       [--gpus FILE] [--interval SECONDS]
+    python jupyter_hpc_runtime.py check-gpu
+    python jupyter_hpc_runtime.py table RUN                      writes the table of a sweep
+
+`keep` runs until USR2, which means: the program has ended, copy all and stop. USR1 asks
+for a copy at once. TERM means that the job is being ended: it copies again and again
+until it is told to stop or is killed, and never dies of TERM itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
+from jupyter_hpc.batch.runtime.job.gpu_record import GpuRecorder, check_gpu
+from jupyter_hpc.batch.runtime.job.run_table import write_run_table
+from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE, NoRoom, Plan, clean, stage_in
+from jupyter_hpc.batch.runtime.script.state import log
+
+#: Seconds between two samples of the GPUs.
+GPU_INTERVAL = 10.0
+
+
+class Keeper:
+    """Waits for signals and clocks; all work happens between two waits."""
+
+    def __init__(self, copy: CopyBack | None, gpus: GpuRecorder | None, interval: float) -> None:
+        self.copy, self.gpus, self.interval = copy, gpus, interval
+        self.asked: set[str] = set()
+        self._answer_signals(self._signalled)
+
+    def close(self) -> None:
+        """Hear no more signals: Python gives up its handlers some time before it ends."""
+        self._answer_signals(signal.SIG_IGN)
+
+    def _answer_signals(self, handler: Any) -> None:
+        for name in ("USR1", "USR2", "TERM"):
+            signal.signal(getattr(signal, "SIG" + name), handler)
+
+    def _signalled(self, number: int, _: Any) -> None:
+        self.asked.add(signal.Signals(number).name[3:])
+
+    def run(self) -> int:
+        """Keep going until told to stop; 0 if every file is back, else INCOMPLETE."""
+        next_copy = time.monotonic() + self.interval
+        next_sample = time.monotonic()
+        while "USR2" not in self.asked:
+            now = time.monotonic()
+            hurry = "TERM" in self.asked
+            if self.gpus is not None and now >= next_sample:
+                self.gpus.sample()
+                next_sample = now + GPU_INTERVAL
+            if self.copy is not None and (now >= next_copy or "USR1" in self.asked or hurry):
+                self.asked.discard("USR1")
+                # Once the job is being ended, a file that is still open is better than none.
+                self.copy.run(final=hurry)
+                next_copy = time.monotonic() + self.interval
+            self._wait(next_sample, next_copy, hurry)
+        return 0 if self.copy is None or self.copy.run(final=True) else INCOMPLETE
+
+    def _wait(self, next_sample: float, next_copy: float, hurry: bool) -> None:
+        ends = [time.monotonic() + 1.0] if hurry else [time.monotonic() + 3600.0]
+        if self.gpus is not None and self.gpus.source is not None:
+            ends.append(next_sample)
+        if self.copy is not None:
+            ends.append(next_copy)
+        end = min(ends)
+        while time.monotonic() < end and not self.asked - ({"TERM"} if hurry else set()):
+            # A signal interrupts the sleep only by its handler; short sleeps notice it.
+            time.sleep(min(0.5, max(0.0, end - time.monotonic())))
+
+
+def main(arguments: list[str]) -> int:
+    """The commands of this file."""
+    parser = argparse.ArgumentParser(prog="jupyter_hpc_runtime.py")
+    commands = parser.add_subparsers(dest="command")
+    commands.add_parser("check-gpu")
+    staging = commands.add_parser("stage-in")
+    staging.add_argument("plan")
+    staging.add_argument("earlier")
+    staging.add_argument("place", nargs="?", default="")
+    table = commands.add_parser("table")
+    table.add_argument("run")
+    cleaning = commands.add_parser("clean")
+    cleaning.add_argument("scratch")
+    keep = commands.add_parser("keep")
+    for name in ("--plan", "--scratch", "--results", "--gpus"):
+        keep.add_argument(name)
+    keep.add_argument("--interval", type=float, default=300.0)
+    keep.add_argument("--once", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.command == "check-gpu":
+        return check_gpu()
+    if options.command == "stage-in":
+        return _stage(options)
+    if options.command == "table":
+        write_run_table(Path(options.run))
+        return 0
+    if options.command == "clean":
+        clean(Path(options.scratch))
+        return 0
+    if options.command == "keep":
+        return _keep(options)
+    parser.print_help()
+    return 2
+
+
+def _stage(options: Any) -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    earlier = Path(options.earlier) / "files" if options.earlier else Path("/nonexistent")
+    try:
+        print(stage_in(Plan(options.plan), earlier, options.place))
+    except (NoRoom, OSError, ValueError) as error:
+        log(f"the inputs were not staged: {error}")
+        return 1
+    return 0
+
+
+def _keep(options: Any) -> int:
+    # On other nodes than the first, files of the same name must not meet.
+    own = "-" + platform.node().split(".")[0] if os.environ.get("SLURM_NODEID", "0") != "0" else ""
+    copy = None
+    if options.plan:
+        results = Path(options.results) / ("files" + own)
+        copy = CopyBack(Path(options.scratch), results, Plan(options.plan))
+    gpus = None
+    if options.gpus:
+        base, suffix = os.path.splitext(options.gpus)
+        gpus = GpuRecorder(base + own + suffix)
+    keeper = Keeper(copy, gpus, options.interval)
+    if options.once:
+        keeper.asked.add("USR2")
+    code = keeper.run()
+    if copy is not None:
+        if code == 0:
+            clean(copy.scratch)
+        else:
+            log(f"the scratch folder stays: {platform.node()}:{copy.scratch}")
+    keeper.close()
+    return code
+
+
+if __name__ == "__main__" and os.path.basename(__file__) == "jupyter_hpc_runtime.py":
+    sys.exit(main(sys.argv[1:]))

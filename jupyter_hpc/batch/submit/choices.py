@@ -1,0 +1,118 @@
+"""What a person chose for a job, over the preset, over the cluster's profile, over our defaults.
+
+The command line and the dialog fill the same `Choices`, so that both mean the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jupyter_hpc.batch.job.model import DEFAULT_PLACES, DEFAULT_REQUEST, Environment
+from jupyter_hpc.batch.job.sweep import parse_sweep
+from jupyter_hpc.batch.submit.submit import SubmitOptions, current_environment
+from jupyter_hpc.clusters import Profile
+from jupyter_hpc.clusters.schema import check_options
+from jupyter_hpc.errors import UsageError
+from jupyter_hpc.slurm.models import Request
+
+#: Members of `Choices.request` that the profile's [allocation] has as well.
+ALLOCATION_KEYS = (
+    *("partition", "account", "qos", "constraint", "time", "nodes"),
+    *("cpus", "memory", "gpus", "gpu_type"),
+)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """One job as a person asked for it; None and missing members were not said."""
+
+    mode: Literal["script", "notebook"] = "script"
+    preset: str | None = None
+    #: Members of Request; those that are None are left to the profile and the defaults.
+    request: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    at_once: int | None = None
+    chain: int | None = None
+    requeue: bool = False
+    stage_in: tuple[str, ...] = ()
+    stage_out: tuple[str, ...] = ()
+    #: None: what the profile sets up, else the Python that runs here.
+    environment: Environment | None = None
+
+
+def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> SubmitOptions:
+    """Everything that a submit needs to know; `here` is true on the cluster itself."""
+    places: tuple[str, ...] = DEFAULT_PLACES
+    if profile is not None:
+        local = [area.path for area in profile.storage.values() if area.kind == "node"]
+        places = (*local, *places)
+    return SubmitOptions(
+        mode=choices.mode,
+        request=job_request(choices, profile),
+        settings=choices.settings,
+        sweep=choices.sweep,
+        at_once=choices.at_once,
+        chain=choices.chain,
+        requeue=choices.requeue,
+        stage_in=choices.stage_in,
+        stage_out=choices.stage_out,
+        places=places,
+        environment=choices.environment or default_environment(profile, here=here),
+        upload=not here,
+        rates=dict(profile.budget.rates) if profile is not None else {},
+        unit=profile.budget.unit if profile is not None else "",
+    )
+
+
+def default_environment(profile: Profile | None, *, here: bool) -> Environment:
+    """What the profile sets up; without that the Python that runs on the cluster."""
+    if profile is not None and profile.environment.setup:
+        return Environment(setup=profile.environment.setup)
+    return current_environment() if here else Environment()
+
+
+def job_request(choices: Choices, profile: Profile | None) -> Request:
+    """What Slurm is asked for. Raises ProfileError for an unknown preset or an odd value."""
+    asked = dict(choices.request)
+    request = DEFAULT_REQUEST
+    given = {key: asked[key] for key in ALLOCATION_KEYS if asked.get(key) is not None}
+    check_options("allocation", given)
+    if profile is not None:
+        asked = {key: value for key, value in asked.items() if key not in ALLOCATION_KEYS}
+        allocation = profile.allocation_for(choices.preset, given)
+        request = _over(request, {key: getattr(allocation, key) for key in ALLOCATION_KEYS})
+        request = dataclasses.replace(
+            request, gpu_flag=profile.slurm.gpu_flag, extra=allocation.extra
+        )
+    elif choices.preset is not None:
+        raise UsageError(
+            f"There is no preset {choices.preset!r}: no profile of this cluster is known here.",
+            "Leave --preset out, or submit from a session or with --on NAME.",
+        )
+    asked["extra"] = (*request.extra, *(asked.get("extra") or ()))
+    return _over(request, asked)
+
+
+def _over(request: Request, values: Mapping[str, Any]) -> Request:
+    given = {key: value for key, value in values.items() if value is not None}
+    return dataclasses.replace(request, **given)
+
+
+def fixed_and_swept(values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Parameters as typed into a form: `0.1` sets one, `0.1, 0.01` sweeps it.
+
+    Commas inside brackets and quotes belong to the value.
+    """
+    fixed: dict[str, str] = {}
+    swept: dict[str, list[str]] = {}
+    for name, text in values.items():
+        items = parse_sweep(f"{name}={text}")[1] if "," in text and text.strip(", ") else []
+        if len(items) > 1:
+            swept[name] = items
+        else:
+            fixed[name] = text
+    return fixed, swept

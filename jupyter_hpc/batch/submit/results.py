@@ -1,0 +1,252 @@
+"""What a job has left: its log and its files, seen through a runner."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_hpc.batch.submit.runs import find_run, plain_id
+from jupyter_hpc.errors import CommandFailed, JobNotFound, UsageError
+from jupyter_hpc.runner import Runner
+
+#: Leaves the output folder of the run $1 and its task $2 in $output: only the runs of a
+#: sweep have folders of their own, the parts of a chain share one. Code 3: no such run.
+_OUTPUT = r"""
+output=$1/output
+if [ -n "$2" ] && [ -d "$1/parameters" ]; then
+    [ -e "$1/parameters/$2.json" ] || exit 3
+    output=$1/output/$2
+fi
+"""
+
+#: Lists that folder: size and path, each ended by a null byte. A run that has not begun has
+#: none. Hidden files are drafts and markers. A notebook that came from a laptop works in
+#: work/, where everything newer than the frozen files is a result.
+_LIST = f"""
+cd -- "$1/output" || exit 1
+{_OUTPUT}
+printf '%s\\0' "$output"
+cd -- "$output" 2> /dev/null || exit 0
+find . -type f ! -name '.*' -printf '%s %P\\0'
+cd -- "$1" && [ -d work ] && find work -type f ! -name '.*' -newer conversion.json \
+    -printf '%s %p\\0'
+true
+"""
+
+#: What _OUTPUT ends with where a sweep has no such run.
+_NO_RUN = 3
+
+#: Bytes that one command brings.
+CHUNK = 4 * 1024 * 1024
+
+#: How often a file is begun that was replaced while it was read.
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class ResultFile:
+    """One file that a run has left: its place among the results, and on the cluster."""
+
+    path: str
+    size: int
+    source: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """The output of a run on the cluster."""
+
+    job_id: str
+    run_dir: str
+    files: tuple[ResultFile, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What was brought here, and what was not, with the reason."""
+
+    written: tuple[Path, ...]
+    left: Mapping[str, str]
+
+
+async def results_of(runner: Runner, job_id: str) -> Results:
+    """The files that a job has brought back so far; of one task, if the id names one."""
+    run_dir = await find_run(runner, job_id)
+    done = await runner.run(["sh", "-c", _LIST, "sh", run_dir, _task(job_id)])
+    if done.returncode == _NO_RUN:
+        raise JobNotFound(
+            f"The sweep {plain_id(job_id)} has no run {_task(job_id)}.",
+            f"Leave the number out to have all of them: {plain_id(job_id)}.",
+        )
+    if not done.ok:
+        raise JobNotFound(
+            f"The results of job {job_id} are gone: {run_dir}/output cannot be read.",
+            "Was it deleted?",
+        )
+    folder, *entries = done.stdout.split("\0")
+    files = []
+    for entry in entries:
+        size, _, path = entry.partition(" ")
+        if path.startswith("work/"):
+            files.append(ResultFile(f"files/{path[5:]}", int(size), f"{run_dir}/{path}"))
+        elif path:
+            files.append(ResultFile(path, int(size), posixpath.join(folder, path)))
+    return Results(job_id, run_dir, tuple(sorted(files, key=lambda file: file.path)))
+
+
+def _task(job_id: str) -> str:
+    task = job_id.partition("_")[2]
+    return task if task.isdigit() else ""
+
+
+async def fetch_results(
+    runner: Runner,
+    results: Results,
+    target: Path,
+    progress: Callable[[ResultFile, int], None] | None = None,
+) -> Fetched:
+    """Bring all files here; each appears when it is whole. `progress(file, bytes so far)`.
+
+    A running job may delete and replace its files meanwhile: what cannot be had whole is
+    left out with a reason. Raises UsageError if the files cannot be written here.
+    """
+    written: list[Path] = []
+    left: dict[str, str] = {}
+    for file in results.files:
+        if "\N{REPLACEMENT CHARACTER}" in file.path:
+            left[file.path] = "its name is not UTF-8"
+            continue
+        try:
+            place = _place(target, file.path)
+            # The name of a file has 255 bytes, and a character up to four.
+            draft = place.with_name(f".{place.name[:50]}.part")
+            why = await _fetch(runner, file, draft, progress)
+            if why:
+                draft.unlink()
+                left[file.path] = why
+                continue
+            draft.replace(place)
+        except OSError as error:
+            raise UsageError(
+                f"{file.path!r} cannot be written to {str(target)!r}: {error.strerror}.",
+                "Choose another folder with -o; what is here is kept.",
+            ) from error
+        written.append(place)
+    return Fetched(tuple(written), left)
+
+
+async def _fetch(
+    runner: Runner,
+    file: ResultFile,
+    draft: Path,
+    progress: Callable[[ResultFile, int], None] | None,
+) -> str:
+    """Bring one file into the draft; why it could not be had whole, else empty."""
+    for _ in range(_ATTEMPTS):
+        state, data = await _chunk(runner, file.source, 0)
+        first, number = state, 0
+        with draft.open("wb") as out:
+            while state == first and data:
+                out.write(data)
+                number += 1
+                if progress is not None:
+                    progress(file, min(number * CHUNK, file.size))
+                if len(data) < CHUNK:
+                    break
+                state, data = await _chunk(runner, file.source, number)
+        if not first:
+            return "it was deleted meanwhile"
+        if state == first:
+            return ""
+    return "it is being written"
+
+
+def _place(target: Path, path: str) -> Path:
+    """Where a file goes; a name that leads out of the target folder is refused."""
+    place = target / path
+    if not place.resolve().is_relative_to(target.resolve()):
+        raise UsageError(f"{path!r} would leave the target folder.", "It was not copied.")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+async def _chunk(runner: Runner, path: str, number: int) -> tuple[str, bytes]:
+    """Which file it is now, and a part of it; no state: there is none any more."""
+    # Text survives every runner; bytes would not.
+    script = (
+        '[ -e "$1" ] || exit 0; stat -c "%i %s %y" -- "$1" && '
+        'dd if="$1" bs="$2" skip="$3" count=1 2> /dev/null | base64'
+    )
+    done = await runner.run(
+        ["sh", "-c", script, "sh", path, str(CHUNK), str(number)], timeout=300.0
+    )
+    state, _, text = done.stdout.partition("\n")
+    try:
+        data = base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        data = b""
+    size = int(state.split()[1]) if state else 0
+    if not done.ok or (not data and size > number * CHUNK):
+        raise CommandFailed(f"{path} could not be read.", "Try again; what is here is kept.")
+    return state, data
+
+
+async def exit_code(runner: Runner, job_id: str) -> int | None:
+    """The code with which the program ended; of a sweep the highest one, None if it has not.
+
+    The parts of a chain share one state, which is that of the part that ran last. A run
+    of a sweep that left no state never came to its end, which counts as a failure.
+    """
+    run_dir = await find_run(runner, job_id)
+    # Only a sweep has folders with states; those in others are files of the notebook.
+    script = _OUTPUT + (
+        'cd -- "$1" && ls -- parameters 2> /dev/null && states="./[0-9]*/state.json"; '
+        'cd -- "$output" && cat state.json $states 2> /dev/null; true'
+    )
+    done = await runner.run(["sh", "-c", script, "sh", run_dir, _task(job_id)])
+    codes = [int(code) for code in re.findall(r'"code": (\d+)', done.stdout)]
+    runs = len(re.findall(r"^\d+\.json$", done.stdout, re.M))
+    if codes and "_" not in job_id and len(codes) < runs:
+        codes.append(1)
+    return max(codes, default=None)
+
+
+async def log_path(runner: Runner, job_id: str) -> str:
+    """The newest log of a job or task."""
+    run_dir = await find_run(runner, job_id)
+    task = job_id.partition("_")[2]
+    pattern = f"{plain_id(job_id)}_{task}.out" if task else f"{plain_id(job_id)}*.out"
+    script = 'cd -- "$1/logs" && ls -t -- $2 2> /dev/null | head -n 1'
+    done = await runner.run(["sh", "-c", script, "sh", run_dir, pattern])
+    name = done.stdout.strip()
+    if not name:
+        raise JobNotFound(
+            f"Job {job_id} has no log yet.", "It is written from the moment the job starts."
+        )
+    return f"{run_dir}/logs/{name}"
+
+
+async def read_log(runner: Runner, path: str, start: int) -> tuple[str, int]:
+    """What a log holds from byte `start` on, and where to go on reading."""
+    script = 'tail -c "+$2" -- "$1" | head -c "$3" | base64'
+    done = await runner.run(["sh", "-c", script, "sh", path, str(start + 1), str(CHUNK)])
+    if not done.ok:
+        raise CommandFailed(f"The log {path} could not be read.", "Was it deleted?")
+    data = base64.b64decode(done.stdout)
+    # A character that is not complete yet is read again with its rest.
+    for cut in range(min(3, len(data)) + 1):
+        part = data[: len(data) - cut]
+        try:
+            return part.decode("utf-8"), start + len(part)
+        except UnicodeDecodeError:
+            continue
+    return data.decode("utf-8", "replace"), start + len(data)

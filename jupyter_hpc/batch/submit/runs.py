@@ -1,0 +1,62 @@
+"""Where the run of a job is: noted at submit, on the cluster, under the job's id."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+
+from jupyter_hpc.batch.convert.files import FOLDER, stem
+from jupyter_hpc.errors import CommandFailed, JobNotFound, UsageError
+from jupyter_hpc.runner import Runner
+
+#: Where the run folders of jobs are noted, in words of the shell.
+NOTES = "${XDG_STATE_HOME:-$HOME/.local/state}/jupyter-hpc/runs"
+
+
+def run_folder(notebook: str, work_dir: str) -> str:
+    """A new folder for one submit of a notebook that lies on the cluster."""
+    return f"{work_dir}/{FOLDER}/{stem(notebook)}/runs/{_stamp()}"
+
+
+def uploaded_run_folder(notebook: str, home: str) -> str:
+    """The same for a notebook that is sent from a laptop."""
+    return f"{home}/jupyter-hpc/{stem(notebook)}/{_stamp()}"
+
+
+def _stamp() -> str:
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+async def home_folder(runner: Runner) -> str:
+    """The user's home where the runner runs."""
+    done = await runner.run(["sh", "-c", 'printf %s "$HOME"'])
+    if not done.ok or not done.stdout.startswith("/"):
+        raise CommandFailed("The home folder on the cluster is not known.", "Set HOME there.")
+    return done.stdout
+
+
+def plain_id(job_id: str) -> str:
+    """The number of a job or of the array to which a task belongs."""
+    found = re.fullmatch(r"(\d+)(?:_\d+|_\[.*\])?", job_id.strip())
+    if not found:
+        raise UsageError(f"{job_id!r} is not a job id.", "It looks like 1234 or 1234_5.")
+    return found[1]
+
+
+async def note_run(runner: Runner, job_id: str, run_dir: str) -> None:
+    """Remember the run folder of a job; failing is no reason to lose the job."""
+    script = f'mkdir -p -- "{NOTES}" && printf "%s\\n" "$2" > "{NOTES}/$1"'
+    await runner.run(["sh", "-c", script, "sh", plain_id(job_id), run_dir])
+
+
+async def find_run(runner: Runner, job_id: str) -> str:
+    """The run folder of a job that was submitted by this product."""
+    done = await runner.run(["sh", "-c", f'cat -- "{NOTES}/$1"', "sh", plain_id(job_id)])
+    folder = done.stdout.strip("\n")
+    if not done.ok or not folder.startswith("/"):
+        raise JobNotFound(
+            f"Job {job_id} was not submitted by jupyter-hpc, or its record is gone.",
+            "Look for its folder under hpc-batch beside the notebook.",
+        )
+    return folder

@@ -1,0 +1,91 @@
+"""A run folder: the notebook, its modules and its parameters as they were at submit."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from jupyter_hpc.batch.convert.files import REPORT, conversion_files, encoded, stem
+from jupyter_hpc.batch.convert.reading import companion_bytes
+from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.job.model import BatchJob
+from jupyter_hpc.batch.job.script import script_text
+from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
+from jupyter_hpc.errors import CommandFailed
+from jupyter_hpc.runner import Runner
+
+#: A file that is large and lies here is sent in pieces of one archive all the same.
+_UPLOAD_SECONDS = 600.0
+
+
+def run_files(
+    notebook: bytes, conversion: Conversion, job: BatchJob, modules: Mapping[str, Path]
+) -> dict[str, bytes]:
+    """All files of a run folder, by their path in it."""
+    name = stem(conversion.notebook)
+    texts = conversion_files(conversion, script_text(job))
+    texts[FILE_NAME] = runtime_source()
+    if job.sweep:
+        for number, values in enumerate(job.sweep, 1):
+            texts[f"parameters/{number}.json"] = _json({**job.parameters, **values})
+    elif job.parameters:
+        texts["parameters.json"] = _json(dict(job.parameters))
+    if job.staging is not None:
+        texts["staging.json"] = _json(job.staging.to_json())
+    files = {path: encoded(text) for path, text in texts.items()}
+    files[f"{name}.ipynb"] = notebook
+    for path, source in modules.items():
+        files[f"modules/{path}"] = companion_bytes(source)
+    return files
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def archive(files: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
+    """The files as one tar, readable by their owner only."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name in folders:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o700
+            tar.addfile(entry)
+        # Results are what is newer than the report, so it is unpacked last.
+        for name, data in sorted(files.items(), key=lambda file: file[0] == REPORT):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime = len(data), 0o600, int(time.time())
+            if data.startswith(b"#!") and name != FILE_NAME:
+                entry.mode = 0o700
+            tar.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+async def create_run_folder(runner: Runner, folder: str, files: Mapping[str, bytes]) -> None:
+    """Make the folder where the runner runs; it appears whole or not at all."""
+    script = (
+        'umask 077; [ ! -e "$1" ] && mkdir -p -- "$(dirname -- "$1")" && '
+        'mkdir -- "$1.draft" && '
+        # The clock of a laptop may be wrong: with -m all times are those of the cluster.
+        'tar -xmof - -C "$1.draft" && mv -- "$1.draft" "$1" || { rm -rf -- "$1.draft"; exit 1; }'
+    )
+    done = await runner.run(
+        ["sh", "-c", script, "sh", folder],
+        stdin=archive(files, ("logs", "output", "checkpoints")),
+        timeout=_UPLOAD_SECONDS,
+    )
+    if not done.ok:
+        raise CommandFailed(
+            f"The run folder {folder!r} could not be made: {done.stderr.strip()[:300]}",
+            "Is the file system full, or the folder not yours?",
+        )
+
+
+async def remove_run_folder(runner: Runner, folder: str) -> None:
+    """Delete a folder that create_run_folder has just made; what has run is never deleted."""
+    script = 'rmdir -- "$1/logs" "$1/output" && rm -rf -- "$1"'
+    await runner.run(["sh", "-c", script, "sh", folder])

@@ -1,0 +1,292 @@
+"""From a notebook to a job in the queue: convert, check, freeze, submit.
+
+Used by the command line and by the server; the runner decides where the cluster is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from jupyter_hpc.batch.convert.convert import Options, convert_notebook
+from jupyter_hpc.batch.convert.files import stem
+from jupyter_hpc.batch.convert.reading import (
+    Notebook,
+    check_runnable,
+    notebook_bytes,
+    parse_notebook,
+)
+from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.job.model import (
+    DEFAULT_PLACES,
+    DEFAULT_REQUEST,
+    BatchJob,
+    Environment,
+    Input,
+    Staging,
+)
+from jupyter_hpc.batch.job.script import batch_options, script_text
+from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outputs
+from jupyter_hpc.batch.job.sweep import grid, typed
+from jupyter_hpc.batch.submit.answers import checked_settings, require_answers
+from jupyter_hpc.batch.submit.cost import Cost, job_cost
+from jupyter_hpc.batch.submit.environment_check import located, with_requirements
+from jupyter_hpc.batch.submit.modules import sibling_modules
+from jupyter_hpc.batch.submit.runs import home_folder, note_run, run_folder, uploaded_run_folder
+from jupyter_hpc.batch.submit.snapshot import create_run_folder, remove_run_folder, run_files
+from jupyter_hpc.batch.submit.uploads import local_inputs, working_files
+from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
+from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.advice import problems
+from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.models import Estimate, Partition, Request
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """What the person chose, in the dialog or on the command line."""
+
+    mode: Literal["script", "notebook"] = "script"
+    request: Request = DEFAULT_REQUEST
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    at_once: int | None = None
+    chain: int | None = None
+    requeue: bool = False
+    stage_in: tuple[str, ...] = ()
+    stage_out: tuple[str, ...] = ()
+    places: tuple[str, ...] = DEFAULT_PLACES
+    interval: int = 300
+    environment: Environment = field(default_factory=Environment)
+    #: The notebook is here and the cluster is not: send it there with the files it names.
+    upload: bool = False
+    rates: Mapping[str, float] = field(default_factory=dict)
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A job that is ready to be submitted, and what is known about it."""
+
+    conversion: Conversion
+    job: BatchJob
+    script: str
+    files: Mapping[str, bytes]
+    #: Folders on the cluster that become tars when the job is submitted.
+    packings: tuple[Packing, ...] = ()
+    estimate: Estimate | None = None
+    cost: Cost | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run_dir": self.job.run_dir,
+            "script": self.conversion.script,
+            "sbatch": self.script,
+            "conversion": self.conversion.to_json(),
+            "runs": self.job.runs,
+            "estimated_start": self.estimate.start if self.estimate else None,
+            "estimated_nodes": self.estimate.nodes if self.estimate else "",
+            "cost": str(self.cost) if self.cost else "",
+        }
+
+
+@dataclass(frozen=True)
+class SubmittedJob:
+    """A job in the queue."""
+
+    job_id: str
+    run_dir: str
+    messages: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"job_id": self.job_id, "run_dir": self.run_dir, "messages": list(self.messages)}
+
+
+def current_environment() -> Environment:
+    """The environment of this Python, for jobs that are to run in the same one."""
+    if os.path.exists(os.path.join(sys.prefix, "conda-meta")):
+        return Environment(conda=sys.prefix)
+    if sys.prefix != sys.base_prefix:
+        return Environment(venv=sys.prefix)
+    return Environment()
+
+
+def converted(
+    notebook: Notebook, folder: Path, mode: str, environment: frozenset[str]
+) -> Conversion:
+    """The conversion for a mode; in notebook mode it only finds the parameters."""
+    conversion = convert_notebook(notebook, folder, Options(environment=environment))
+    if mode == "notebook":
+        return replace(conversion, mode="notebook", refusals=())
+    return conversion
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A notebook as it was read, and its conversion, which may be refused."""
+
+    data: bytes
+    parsed: Notebook
+    #: Variables that are set where the job is submitted from.
+    names: frozenset[str]
+    conversion: Conversion
+
+
+async def draft(notebook: Path, options: SubmitOptions, runner: Runner) -> Draft:
+    """Read and convert; raises UsageError for a file that is no notebook."""
+    data = notebook_bytes(notebook)
+    names = await _environment_names(runner)
+    parsed = await asyncio.to_thread(parse_notebook, data, notebook.name)
+    if options.mode == "notebook":
+        await asyncio.to_thread(check_runnable, data, notebook.name)
+    conversion = await asyncio.to_thread(converted, parsed, notebook.parent, options.mode, names)
+    return Draft(data, parsed, names, conversion)
+
+
+async def prepare(
+    notebook: Path,
+    options: SubmitOptions,
+    runner: Runner,
+    client: SlurmClient | None,
+    read: Draft | None = None,
+) -> Prepared:
+    """Convert and check; nothing is written. Without a client the cluster is not asked.
+
+    Raises ConversionRefused (exit 3), UsageError (exit 2) or SubmitRejected (exit 4).
+    """
+    read = read or await draft(notebook, options, runner)
+    conversion = read.conversion
+    if not conversion.ok:
+        raise refused(conversion)
+    settings = checked_settings(conversion, options.settings)
+    await require_answers(conversion, {**options.sweep, **settings}, read.names, runner)
+    job, uploads, packings = await _job(notebook, conversion, settings, options, runner)
+    if options.upload:
+        uploads |= working_files(read.parsed, notebook.parent)
+    modules = sibling_modules(notebook.parent, conversion.imports)
+    prepared = Prepared(
+        conversion=conversion,
+        job=job,
+        script=script_text(job),
+        files={**run_files(read.data, conversion, job, modules), **uploads},
+        packings=packings,
+        cost=job_cost(job.request, options.rates, options.unit, job.runs),
+    )
+    return prepared if client is None else await estimated(prepared, client)
+
+
+async def estimated(
+    prepared: Prepared, client: SlurmClient, partitions: Sequence[Partition] | None = None
+) -> Prepared:
+    """The same with the start that Slurm expects; raises SubmitRejected if it never can.
+
+    What the partitions rule out is said first, in words.
+    """
+    job = prepared.job
+    if partitions is None:
+        partitions = await client.partitions()
+    found = problems(job.request, partitions)
+    if found:
+        raise SubmitRejected(
+            " ".join(problem.text for problem in found),
+            " ".join(problem.advice for problem in found),
+        )
+    estimate = await client.test_only(job.request, prepared.script, batch_options(job))
+    return replace(prepared, estimate=estimate)
+
+
+async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> SubmittedJob:
+    """Freeze the run and put it into the queue.
+
+    Raises SubmitRejected (exit 4) if Slurm refuses it after all; then no run folder stays.
+    """
+    job = prepared.job
+    await pack(runner, prepared.packings)
+    await create_run_folder(runner, job.run_dir, prepared.files)
+    path = f"{job.run_dir}/{stem(job.notebook)}.sbatch"
+    try:
+        submitted = await client.submit_file(path)
+    except SubmitRejected:  # after other errors the job may be in the queue all the same
+        await remove_run_folder(runner, job.run_dir)
+        raise
+    messages = submitted.messages
+    try:
+        await note_run(runner, submitted.job_id, job.run_dir)
+    except HpcError as error:  # no reason to lose the id of a job that is in the queue
+        messages += (f"Its run folder was not noted under its id: {error.message}",)
+    return SubmittedJob(submitted.job_id, job.run_dir, messages)
+
+
+def refused(conversion: Conversion) -> ConversionRefused:
+    """The error that lists every reason, each with its cell."""
+    reasons = "".join(f"\n  {refusal}" for refusal in conversion.refusals)
+    return ConversionRefused(
+        f"{conversion.notebook} cannot become a script without changing what it does:{reasons}",
+        "As an executed notebook it can run as it is." * conversion.runs_as_notebook,
+    )
+
+
+def _folder_of(notebook: Path) -> str:
+    return str(notebook.resolve().parent)
+
+
+async def _environment_names(runner: Runner) -> frozenset[str]:
+    """Variables that are set where the job is submitted from, which sbatch passes on."""
+    done = await runner.run(["env"])
+    found = re.findall(r"^([A-Za-z_][A-Za-z0-9_]*)=", done.stdout, re.M)
+    return frozenset(found)
+
+
+async def _job(
+    notebook: Path,
+    conversion: Conversion,
+    settings: Mapping[str, Any],
+    options: SubmitOptions,
+    runner: Runner,
+) -> tuple[BatchJob, dict[str, bytes], tuple[Packing, ...]]:
+    """The job, files of this machine that it needs on the cluster, and folders there to pack."""
+    values = {
+        name: [typed(conversion, name, text) for text in texts]
+        for name, texts in options.sweep.items()
+    }
+    #: Where relative paths of the cluster begin.
+    base = work_dir = _folder_of(notebook)
+    run_dir = run_folder(notebook.name, work_dir)
+    if options.upload:
+        base = await home_folder(runner)
+        run_dir = uploaded_run_folder(notebook.name, base)
+        work_dir = f"{run_dir}/work"
+    name = options.request.name or re.sub(r"[^\w.-]+", "_", stem(notebook.name))[:40]
+    request = replace(options.request, name=name)
+    job = BatchJob(
+        notebook=notebook.name,
+        run_dir=run_dir,
+        work_dir=work_dir,
+        request=request,
+        mode=options.mode,
+        environment=await located(options.environment, runner, base),
+        chain=options.chain,
+        sweep=grid(values),
+        at_once=options.at_once,
+        parameters=settings,
+        requeue=options.requeue,
+        check_gpu="torch" in conversion.imports,
+    )
+    job, uploads = await with_requirements(job, notebook.parent, runner)
+    if not options.stage_in and not options.stage_out:
+        return job, uploads, ()
+    sent: dict[str, Input] = {}
+    if options.upload:
+        files, sent = local_inputs(notebook.parent, options.stage_in, run_dir)
+        uploads |= files
+    there = [path for path in options.stage_in if path not in sent]
+    found, packings = await plan_inputs(runner, there, base, f"{os.path.dirname(run_dir)}/staged")
+    outputs = plan_outputs(options.stage_out, _folder_of(notebook))
+    staging = Staging((*sent.values(), *found), outputs, options.places, options.interval)
+    return replace(job, staging=staging), uploads, packings

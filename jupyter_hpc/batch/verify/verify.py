@@ -1,0 +1,305 @@
+"""Runs a notebook and its script on a small budget and compares what they show."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from signal import SIGTERM
+from typing import Any
+
+from jupyter_hpc.batch.convert.context import SILENCED
+from jupyter_hpc.batch.convert.files import DRIVER, driver_source
+from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
+from jupyter_hpc.batch.verify.outputs import CellOutput, holds, notebook_outputs, script_outputs
+from jupyter_hpc.errors import CommandTimeout
+from jupyter_hpc.runner import Completed, Runner
+from jupyter_hpc.text import uncoloured
+
+#: Names whose values decide how long a training runs.
+_LENGTH = re.compile(r"(?i)(?:^|_)(?:n_?|num_?|max_?)?(?:epochs?|iters?|iterations|steps)$")
+#: Files up to this size are copied for a trial, larger ones are linked.
+_COPIED_BYTES = 20_000_000
+#: A folder with more entries than this is no project.
+_MOST_NEIGHBOURS = 100
+#: The exit code of a script whose trial time is over.
+TIME_BOX_CODE = 124
+#: Seconds that a run may take beyond its budget before it is stopped.
+_GRACE = 60.0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One cell in which notebook and script do not show the same."""
+
+    cell: int
+    what: str
+    notebook: str
+    script: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of a comparison; `equal` is None when nothing could be compared."""
+
+    equal: bool | None
+    message: str
+    differences: tuple[Difference, ...] = ()
+    compared: tuple[int, ...] = ()
+    overrides: Mapping[str, Any] | None = None
+    #: Whether each ran to its end, and whether the notebook shows the same every time:
+    #: it is run twice when something differs, or when that is asked for.
+    notebook_done: bool = False
+    script_done: bool = False
+    stable: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "equal": self.equal,
+            "message": self.message,
+            "differences": [vars(difference) for difference in self.differences],
+            "compared": list(self.compared),
+            "overrides": dict(self.overrides or {}),
+        }
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """One run: its outputs by cell, how it ended, and what it complained about."""
+
+    outputs: dict[int, CellOutput]
+    code: int
+    stderr: str
+
+    @property
+    def complete(self) -> bool:
+        return self.code == 0
+
+    @property
+    def last_cell(self) -> int:
+        return max(self.outputs, default=0)
+
+    @property
+    def failed(self) -> bool:
+        """Ended by an error, not by the end of its time."""
+        out_of_time = "the time of this trial is over" in self.stderr
+        return not out_of_time and self.code not in (0, TIME_BOX_CODE, 128 + SIGTERM)
+
+
+def small_budget(conversion: Conversion) -> dict[str, Any]:
+    """Values that make a training short: one epoch instead of many."""
+    values: dict[str, Any] = {}
+    for parameter in conversion.parameters:
+        if _LENGTH.search(parameter.name) and parameter.default.isdigit():
+            values[parameter.name] = min(int(parameter.default), 1)
+    return values
+
+
+async def verify(
+    notebook: Path,
+    conversion: Conversion,
+    runner: Runner,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    seconds: float = 120.0,
+    python: str = sys.executable,
+    strict: bool = False,
+) -> Verification:
+    """Run both and compare printed text, displayed values and the number of figures.
+
+    With `strict`, only a notebook that comes to its end is compared, and it is run twice
+    in any case.
+    """
+    values = {**small_budget(conversion), **(overrides or {})}
+    values = {name: value for name, value in values.items() if _known(conversion, name)}
+    with tempfile.TemporaryDirectory(prefix="jupyter-hpc-verify-") as name:
+        trials = _Trials(Path(name), notebook, conversion, runner, values, seconds, python)
+        try:
+            reference = await trials.notebook("notebook")
+            if strict and not reference.complete:
+                reason = _last_line(reference.stderr)
+                return Verification(None, f"The notebook did not come to its end: {reason}.")
+            script = await trials.script()
+            found = _differences(reference, script, conversion)
+            stable = True
+            if found or strict:
+                # What differs between two runs of the notebook itself proves nothing.
+                again = await trials.notebook("notebook-again")
+                unstable = {d.cell for d in _differences(reference, again, conversion)}
+                stable = not unstable
+                found = [difference for difference in found if difference.cell not in unstable]
+        except CommandTimeout as error:
+            return Verification(None, error.message, overrides=values)
+    return replace(
+        _outcome(reference, script, found, values),
+        notebook_done=reference.complete,
+        script_done=script.complete,
+        stable=stable,
+    )
+
+
+def _known(conversion: Conversion, name: str) -> bool:
+    return any(parameter.name == name for parameter in conversion.parameters)
+
+
+def _outcome(
+    reference: _Trial, script: _Trial, found: list[Difference], values: dict[str, Any]
+) -> Verification:
+    compared = tuple(sorted(set(reference.outputs) & set(script.outputs)))
+    if not reference.outputs and reference.complete and script.complete:
+        return Verification(True, "Neither shows anything.", overrides=values)
+    if not reference.outputs:
+        reason = _last_line(reference.stderr) or "it showed nothing"
+        return Verification(None, f"The notebook could not be run: {reason}.", overrides=values)
+    if found:
+        cells = ", ".join(str(difference.cell) for difference in found)
+        message = f"Notebook and script differ in cell {cells}."
+        return Verification(False, message, tuple(found), compared, values)
+    # A notebook whose time was over has nothing to say about the cells that it did not reach.
+    went_on = reference.complete or script.last_cell < reference.last_cell
+    if script.failed and not reference.failed and went_on:
+        message = f"Only the script failed: {_last_line(script.stderr)}."
+        return Verification(False, message, (), compared, values)
+    if not (reference.complete and script.complete):
+        message = f"Equal in the {len(compared)} cells that both reached."
+        return Verification(True, message, (), compared, values)
+    return Verification(True, f"Equal in all {len(compared)} cells.", (), compared, values)
+
+
+def _last_line(text: str) -> str:
+    """What a run said last, best in words of its own."""
+    lines = [line for line in uncoloured(text).splitlines() if line.strip()]
+    own = [line for line in lines if line[:1] != "["] or lines
+    return own[-1].removeprefix("[jupyter-hpc] ").rstrip(".") if own else ""
+
+
+def _differences(left: _Trial, right: _Trial, conversion: Conversion) -> list[Difference]:
+    moved = {step.cell for step in conversion.prepare}
+    silenced = {change.cell for change in conversion.changes if change.what == SILENCED}
+    last = None
+    if not (left.complete and right.complete):  # the cell in which a run ended has no full output
+        last = min(left.last_cell, right.last_cell)
+    found: list[Difference] = []
+    for number in sorted({*left.outputs, *right.outputs}):
+        if number in moved or (last is not None and number >= last):
+            continue
+        one = left.outputs.get(number, CellOutput())
+        two = right.outputs.get(number, CellOutput())
+        if one.controls or two.controls:
+            continue
+        if number in silenced and holds(one.text, two.text):
+            one = replace(one, text=two.text)
+        if one.text != two.text:
+            found.append(Difference(number, "text", one.text, two.text))
+        elif one.images != two.images and None not in (one.images, two.images):
+            found.append(Difference(number, "figures", str(one.images), str(two.images)))
+    return found
+
+
+@dataclass(frozen=True)
+class _Trials:
+    """Where and how the runs happen: each in a copy of the notebook's folder."""
+
+    folder: Path
+    path: Path
+    conversion: Conversion
+    runner: Runner
+    values: dict[str, Any]
+    seconds: float
+    python: str
+
+    async def notebook(self, name: str) -> _Trial:
+        place = self._place(name)
+        tools = self._tools(name)
+        shutil.copy(self.path, tools / "notebook.ipynb")
+        (tools / DRIVER).write_text(driver_source(), encoding="utf-8")
+        argv = [str(tools / DRIVER), str(tools / "notebook.ipynb"), str(tools / "result.ipynb")]
+        done = await self._run(place, tools, [*argv, "--places", str(tools / "conversion.json")])
+        try:
+            result = json.loads((tools / "result.ipynb").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return _Trial({}, done.returncode or 1, done.stderr)
+        return _Trial(notebook_outputs(result), done.returncode, done.stderr)
+
+    async def script(self) -> _Trial:
+        place = self._place("script")
+        tools = self._tools("script")
+        (tools / "script.py").write_text(self.conversion.script, encoding="utf-8")
+        (tools / FILE_NAME).write_text(runtime_source(), encoding="utf-8")
+        done = await self._run(place, tools, [str(tools / "script.py")])
+        figures: dict[int, int] = {}
+        for file in (tools / "figures").glob("cell*_*.*"):
+            found = re.match(r"cell(\d+)_", file.name)
+            if found and file.suffix in (".png", ".jpg", ".svg", ".gif"):
+                figures[int(found[1])] = figures.get(int(found[1]), 0) + 1
+        outputs = script_outputs(done.stdout, figures)
+        return _Trial(outputs, done.returncode, done.stderr)
+
+    def _place(self, name: str) -> Path:
+        """A copy of the notebook's folder, large things linked."""
+        place = self.folder / name / self.path.resolve().parent.name / "work"
+        place.mkdir(parents=True)
+        _link_neighbours(self.path.resolve().parent, place.parent)
+        for entry in self.path.parent.iterdir():
+            if entry.name.startswith(".") or entry.name == "hpc-batch":
+                continue
+            try:
+                if not _small(entry):
+                    (place / entry.name).symlink_to(entry.resolve())
+                elif entry.is_dir():
+                    shutil.copytree(entry, place / entry.name, ignore_dangling_symlinks=True)
+                else:
+                    shutil.copy(entry, place / entry.name)
+            except OSError:
+                continue  # what cannot be read here, neither of the two runs can read
+        return place
+
+    def _tools(self, name: str) -> Path:
+        tools = self.folder / name / "run"
+        tools.mkdir(parents=True)
+        (tools / "parameters.json").write_text(json.dumps(self.values), encoding="utf-8")
+        report = json.dumps(self.conversion.to_json())
+        (tools / "conversion.json").write_text(report, encoding="utf-8")
+        return tools
+
+    async def _run(self, place: Path, tools: Path, argv: list[str]) -> Completed:
+        settings = [
+            f"JUPYTER_HPC_TIME_BOX={self.seconds:g}",
+            "JUPYTER_HPC_MARK_CELLS=1",
+            f"JUPYTER_HPC_OUTPUT={tools}",
+        ]
+        if self.values:
+            argv = [*argv, "--parameters", str(tools / "parameters.json")]
+        command = ["env", *settings, self.python, *argv]
+        # A command runs where its runner runs, so the folder is changed on the way.
+        shell = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(place), *command]
+        return await self.runner.run(shell, timeout=self.seconds + _GRACE)
+
+
+def _link_neighbours(folder: Path, target: Path) -> None:
+    """Make `../module.py` work: what lies beside the notebook's folder is linked."""
+    neighbours = list(folder.parent.iterdir())
+    if len(neighbours) > _MOST_NEIGHBOURS:
+        return  # a home folder, not a project
+    for entry in neighbours:
+        if entry != folder and entry.name != "work" and not entry.name.startswith("."):
+            (target / entry.name).symlink_to(entry)
+
+
+def _small(entry: Path) -> bool:
+    if entry.is_symlink():
+        return False
+    if entry.is_file():
+        return entry.stat().st_size <= _COPIED_BYTES
+    total = 0
+    for count, file in enumerate(entry.rglob("*")):
+        total += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
+        if total > _COPIED_BYTES or count > 2000:
+            return False
+    return entry.is_dir()

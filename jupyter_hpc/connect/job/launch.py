@@ -1,0 +1,265 @@
+"""Jupyter in a step of the job: found there, or started.
+
+The step is started from the compute node itself where we can run commands on it,
+else from the login host; either way nothing of ours has to stay connected.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from jupyter_hpc.clusters import Profile
+from jupyter_hpc.connect.job import remote, scripts
+from jupyter_hpc.connect.job.remote import Account, first
+from jupyter_hpc.errors import HpcError, LaunchFailed
+from jupyter_hpc.relay.bundle import relay_source
+from jupyter_hpc.runner import Completed, Runner
+from jupyter_hpc.slurm import allocate
+from jupyter_hpc.text import printable, printable_lines
+
+#: How long the environment lines and Jupyter may take before the relay answers.
+#: Conda on a cold shared file system has been seen to need minutes.
+START_SECONDS = 300.0
+
+_PORT = re.compile(r"[0-9]{1,5}")
+
+#: Prefix of a session folder on the node, where the home folder cannot be written.
+_NODE_LOCAL = "/tmp/jupyter-hpc-{job_id}"  # noqa: S108 (mktemp -d makes it, see remote.py)
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """Where a running Jupyter and its relay are, and what opens them."""
+
+    node: str
+    session: str
+    folder: str
+    python: str
+    secret: str
+    token: str
+    port: int | None = None  #: of the relay, where it was started for the way "direct"
+
+    @property
+    def attach_argv(self) -> list[str]:
+        """Run on the node, this connects its stdin and stdout to the relay."""
+        return [self.python, f"{self.session}/relay.py", "--attach", f"{self.folder}/relay.sock"]
+
+
+class StepRunner:
+    """Runs commands on the job's node through a step, where SSH cannot go."""
+
+    def __init__(self, login: Runner, job_id: str) -> None:
+        self._login = login
+        self._job_id = job_id
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = 30.0
+    ) -> Completed:
+        """Run `argv` on the job's first node; see Runner.run for the contract."""
+        step = allocate.step_argv(self._job_id, argv, no_input=stdin is None)
+        return await self._login.run(step, stdin=stdin, timeout=timeout)
+
+
+class Launcher:
+    """Finds or starts the server of one job.
+
+    `on_node` runs commands on the job's node (over SSH or as steps); `starter` is
+    where the detached srun is started.
+    """
+
+    def __init__(
+        self, profile: Profile, account: Account, job_id: str, *, on_node: Runner, starter: Runner
+    ) -> None:
+        self._profile = profile
+        self._account = account
+        self._job_id = job_id
+        self._on_node = on_node
+        self._starter = starter
+        self._dead = ""  # the private folder of a server that `find` saw dead
+
+    async def find(self) -> ServerAddress | None:
+        """The server that already runs in this job, if its processes live."""
+        fields = await remote.find_server(
+            self._on_node,
+            self._account.job_folder(self._job_id),
+            _NODE_LOCAL.format(job_id=self._job_id),
+        )
+        if not first(fields, "session"):
+            self._dead = first(fields, "dead")
+            return None
+        return _address(fields, first(fields, "session"), first(fields, "secret"))
+
+    async def start(self, *, home_writable: bool, tcp: bool = False) -> ServerAddress:
+        """Start a server; raises LaunchFailed with what went wrong and what to do.
+
+        To be called after `find`. A server that another connect starts at this moment is
+        ours, too. `tcp` makes its relay listen on a port of the node as well.
+        """
+        secret = secrets.token_hex(32)
+        files = self._files(secret)
+        if home_writable:
+            placed = await self._place_alone(files)
+            if isinstance(placed, ServerAddress):
+                return placed
+            session = placed
+        else:
+            prefix = _NODE_LOCAL.format(job_id=self._job_id)
+            session = await remote.place_files(self._on_node, prefix, files, node_local=True)
+        settings = self._profile.jupyter
+        root, port = settings.root_dir or "", "tcp" if tcp else ""
+        launch = ["sh", f"{session}/launch.sh", session, root, port, *settings.command]
+        step = allocate.step_argv(self._job_id, launch)
+        found, fields = await self._run_step(session, step, home_writable)
+        if found == "address":
+            return _address(fields, session, secret, self._account.token)
+        if found == "failed":
+            raise explain_failure(fields, self._profile)
+        log = await remote.read_file(self._on_node, f"{session}/srun.log", 2000)
+        if remote.EXITED in log:
+            said = printable_lines(log.partition(remote.EXITED)[0]).strip()
+            raise LaunchFailed(
+                f"No step could be started in job {self._job_id}: {said or 'srun said nothing'}",
+                "Try it by hand on the cluster: "
+                f"srun --jobid={self._job_id} --overlap --ntasks=1 hostname",
+            )
+        raise LaunchFailed(
+            f"Jupyter did not start in job {self._job_id} within {START_SECONDS:g} s. "
+            f"{printable_lines(log).strip()}".strip(),
+            f"Look at {session}/jupyter.log on the cluster: `jupyter-hpc logs NAME` shows it.",
+        )
+
+    async def _place_alone(self, files: Mapping[str, bytes]) -> str | ServerAddress:
+        """The folder with our files in it, or the server that somebody else has started."""
+        folder = self._account.job_folder(self._job_id)
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            session = await remote.place_files(self._starter, folder, files, dead=self._dead)
+            if session:
+                return session
+            # Who began may have died before the launch: then the lock grows old, and is ours.
+            found, fields = await remote.await_file(
+                self._on_node, folder, ("address", "failed"), scripts.LOCK_SECONDS
+            )
+            if found == "failed":
+                raise explain_failure(fields, self._profile)
+            address = await self.find() if found else None
+            if address is not None:
+                return address
+        raise LaunchFailed(
+            f"Another connect began to start Jupyter in job {self._job_id} and did not finish.",
+            "Connect again in a minute.",
+        )
+
+    async def _run_step(
+        self, session: str, step: Sequence[str], home_writable: bool
+    ) -> tuple[str, dict[str, list[str]]]:
+        if home_writable or self._starter is self._on_node:
+            return await remote.start_and_await(self._starter, session, step, START_SECONDS)
+        # The session's folder is on the node only: the log of srun stays on the login
+        # host, and the waiting happens on the node.
+        log = f"/tmp/.jupyter-hpc-{secrets.token_hex(16)}.log"  # noqa: S108
+        srun = await remote.start(self._starter, log, step)
+        names = ("address", "failed")
+        found, fields = await remote.await_file(self._on_node, session, names, START_SECONDS)
+        if found == "address":
+            await remote.let_go(self._starter, srun)
+        return found, fields
+
+    def _files(self, secret: str) -> dict[str, bytes]:
+        shipped = resources.files("jupyter_hpc.connect.job") / "shipped"
+        return {
+            "launch.sh": (shipped / "launch.sh").read_bytes(),
+            "start.py": (shipped / "start.py").read_bytes(),
+            "relay.py": relay_source().encode(),
+            "environment.sh": environment_script(self._profile).encode(),
+            "profile.json": json.dumps(self._profile.to_json(), indent=1).encode(),
+            "secret": secret.encode(),
+            "token": self._account.token.encode(),
+            "cookie_secret": self._account.cookie_secret.encode(),
+            "jupyter.log": b"",
+        }
+
+
+def environment_script(profile: Profile) -> str:
+    """The environment lines as calls that launch.sh understands.
+
+    A line is shell code by its nature, so it is quoted whole and evaluated there;
+    variables to unset are names that the profile's schema has checked.
+    """
+    environment = profile.environment
+    lines = [f"unset -v {shlex.quote(name)}" for name in environment.unset]
+    lines += [
+        f"environment_run {number} {shlex.quote(line)}"
+        for number, line in enumerate(environment.setup, start=1)
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _address(
+    fields: Mapping[str, Sequence[str]], session: str, secret: str, token: str = ""
+) -> ServerAddress:
+    address = ServerAddress(
+        node=first(fields, "node"),
+        session=session,
+        folder=first(fields, "folder"),
+        python=first(fields, "python"),
+        secret=secret,
+        token=token or first(fields, "token"),
+        port=int(first(fields, "port")) if _PORT.fullmatch(first(fields, "port")) else None,
+    )
+    if not (address.folder.startswith("/") and address.python and address.secret):
+        raise LaunchFailed(
+            "The server's address record on the cluster is not complete.",
+            f"Remove {printable(session)} on the cluster and connect again.",
+        )
+    return address
+
+
+def explain_failure(fields: Mapping[str, Sequence[str]], profile: Profile) -> LaunchFailed:
+    """What launch.sh wrote when it gave up, as a sentence with a next step."""
+    kind = first(fields, "kind")
+    output = printable_lines("\n".join(fields.get("output", []))).strip()
+    setup = " && ".join(profile.environment.setup)
+    install = "python3 -m venv ~/jupyter && ~/jupyter/bin/pip install jupyterlab jupyter-hpc"
+    where = profile.login.host[0]
+    if kind == "environment":
+        command = printable(first(fields, "command"))
+        return LaunchFailed(
+            f"Environment line {printable(first(fields, 'line'))} failed on the node with exit "
+            f"code {printable(first(fields, 'code'))}: {command}"
+            + (f"\n{output}" if output else ""),
+            f"Try it by hand: ssh {where}, then: {setup}. "
+            f"The lines stand under [environment] setup in {profile.source}.",
+        )
+    if kind in ("jupyter", "python"):
+        missing = printable(first(fields, "command")) or "a Python of 3.8 or newer"
+        activate = setup or "source ~/jupyter/bin/activate"
+        return LaunchFailed(
+            f"{missing} was not found on the node after the environment lines had run.",
+            f"Set it up once on the login host: ssh {where}, then: {install}. Then add to the "
+            f'profile: [environment] setup = ["{activate}"].',
+        )
+    if kind == "root":
+        root = printable(first(fields, "root"))
+        return LaunchFailed(
+            f"JupyterLab's folder {root} does not exist on the node.",
+            f"Correct [jupyter] root_dir in {profile.source}.",
+        )
+    text = printable(first(fields, "text")) or "The launch script gave up without a reason."
+    return LaunchFailed(text, "`jupyter-hpc logs NAME` shows what the cluster wrote.")
+
+
+async def extension_installed(on_node: Runner, address: ServerAddress) -> bool:
+    """Whether the server extension of jupyter-hpc is there; unknown counts as yes."""
+    try:
+        note = await remote.read_file(on_node, f"{address.session}/extension", 16)
+    except HpcError:
+        return True
+    return note.strip() != "no"

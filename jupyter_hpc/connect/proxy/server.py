@@ -1,0 +1,213 @@
+"""The local port: answers from second 0, and is JupyterLab as soon as it can be.
+
+    gate = Gate(port, status, actions, secret)   port 0: one is chosen, see gate.port
+    await gate.start()                           PortTaken if something else listens there
+    gate.connect(link)                           Jupyter answers: requests go to it
+    gate.disconnect()                            it does not any more: the status page again
+    gate.state                                   "waiting" | "open"
+    gate.browsers                                connections to Jupyter that are open now
+    port = await gate.add_forward(port, "tcp:127.0.0.1:6006")    also "unix:/path"
+    await gate.remove_forward(port)
+    await gate.close()
+
+`status() -> dict` is what the page and `status` show (session/status.py); `actions` is a table
+of `async (parameters: dict) -> dict`, for POST /_jupyter-hpc/actions/NAME with the header
+X-Jupyter-Hpc-Secret. The page offers the actions "start", "login" and "stop" where they fit.
+An HpcError of an action becomes 409 with its message and hint.
+
+The port is bound to 127.0.0.1, and to ::1 where there is one. No unix sockets, no signals, no
+processes: it runs on Linux, macOS and Windows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from jupyter_hpc.connect.proxy.connection import GateConnection
+from jupyter_hpc.connect.proxy.control import Action, Control, Status
+from jupyter_hpc.connect.proxy.forward import ForwardConnection
+from jupyter_hpc.connect.proxy.peer import listener
+from jupyter_hpc.connect.tunnel.link import Link
+from jupyter_hpc.errors import PortTaken, UsageError
+from jupyter_hpc.relay.bridge import read_buffer
+
+#: A browser with many tabs stays far below.
+MOST_CONNECTIONS = 800
+
+#: Errors of bind() that mean "there is no such address here", not "it is taken".
+_NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
+
+
+class Gate:
+    """The listener of one session; see the module's text."""
+
+    def __init__(
+        self, port: int, status: Status, actions: Mapping[str, Action], secret: str
+    ) -> None:
+        self.port = port
+        self.control = Control(status, actions, secret)
+        self.buffer = read_buffer()
+        self.polls_held = 0
+        self._link: Link | None = None
+        self._connections: set[asyncio.BaseProtocol] = set()
+        self._servers: dict[int, list[asyncio.Server]] = {}
+        self._targets: dict[int, str] = {}
+
+    # -- state --------------------------------------------------------------------------
+
+    @property
+    def state(self) -> Literal["waiting", "open"]:
+        return "open" if self._link is not None else "waiting"
+
+    @property
+    def open_link(self) -> Link | None:
+        """The link to Jupyter, if requests may go there."""
+        return self._link
+
+    @property
+    def browsers(self) -> int:
+        """How many connections to Jupyter are open."""
+        return sum(
+            1 for one in self._connections if isinstance(one, GateConnection) and one.to_jupyter
+        )
+
+    def connect(self, link: Link) -> None:
+        """From now on requests go to Jupyter, through `link`."""
+        self._link = link
+
+    def disconnect(self) -> None:
+        """From now on requests get the status page, or 503."""
+        self._link = None
+
+    # -- listening ----------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen on the session's port."""
+        self.port = await self._listen(self.port, lambda port: GateConnection(self, port))
+
+    async def add_forward(self, local_port: int, target: str) -> int:
+        """Lead a local port (0: any) to a service of the user on the node.
+
+        Asked for again, it is there already. Raises PortTaken and UsageError.
+        """
+        if not target.startswith(("tcp:", "unix:/")):
+            raise UsageError(
+                f"{target!r} is not a target.", "Use tcp:127.0.0.1:PORT or unix:/PATH."
+            )
+        if local_port in self._servers:
+            if self._targets.get(local_port) == target:
+                return local_port
+            # Not by its process: the advice would be to end this very session.
+            raise PortTaken(
+                f"This session uses port {local_port} of this computer already.",
+                "Choose another port with --port.",
+            )
+        port = await self._listen(local_port, lambda port: ForwardConnection(self, port, target))
+        self._targets[port] = target
+        return port
+
+    async def remove_forward(self, local_port: int) -> None:
+        """Stop listening on a forwarded port; its open connections go on."""
+        if local_port != self.port:
+            self._targets.pop(local_port, None)
+            for server in self._servers.pop(local_port, []):
+                server.close()
+
+    async def close(self) -> None:
+        """Stop listening and close what is open."""
+        for servers in self._servers.values():
+            for server in servers:
+                server.close()
+        self._servers.clear()
+        self._link = None
+        # Whoever asked the session to end is still told how it went.
+        for _ in range(50):
+            if not any(getattr(one, "answering", False) for one in self._connections):
+                break
+            await asyncio.sleep(0.02)
+        for connection in list(self._connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.close()
+        # One turn of the loop, in which the transports really close.
+        await asyncio.sleep(0)
+
+    async def _listen(self, port: int, protocol: Callable[[int], asyncio.BaseProtocol]) -> int:
+        loop = asyncio.get_running_loop()
+        sockets = bind_local(port)
+        number: int = sockets[0].getsockname()[1]
+        self._servers[number] = [
+            await loop.create_server(lambda: protocol(number), sock=one, backlog=128)
+            for one in sockets
+        ]
+        return number
+
+    # -- for the connections ------------------------------------------------------------
+
+    def joined(self, connection: asyncio.BaseProtocol) -> bool:
+        if len(self._connections) >= MOST_CONNECTIONS:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def left(self, connection: asyncio.BaseProtocol) -> None:
+        self._connections.discard(connection)
+
+
+def bind_local(port: int) -> list[socket.socket]:
+    """Sockets on 127.0.0.1 and, where there is one, ::1, with the same port (0: any)."""
+    for _ in range(20):
+        first = _bind(socket.AF_INET, "127.0.0.1", port)
+        number = first.getsockname()[1]
+        try:
+            return [first, _bind(socket.AF_INET6, "::1", number)]
+        except PortTaken:
+            # "localhost" may mean either address, so half of a port is not ours.
+            first.close()
+            if port:
+                raise
+        except OSError as error:
+            if error.errno in _NO_ADDRESS:
+                return [first]
+            first.close()
+            raise
+    raise PortTaken("No free local port was found.", "Name one with --port.")
+
+
+def _bind(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if sys.platform == "win32":
+            # Without it, another program could take connections of our port.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind((address, port))
+        # Here and not later: two sockets may be bound to one port, but not listen on it.
+        made.listen(128)
+        made.setblocking(False)
+        return made
+    except OSError as error:
+        made.close()
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            raise _taken(port, error) from error
+        raise
+
+
+def _taken(port: int, error: OSError) -> PortTaken:
+    if error.errno == errno.EACCES:
+        return PortTaken(
+            f"Port {port} may not be used by programs of users.", "Choose one above 1023."
+        )
+    who = listener(port) or "another program"
+    return PortTaken(
+        f"Port {port} on this computer is taken by {who}.",
+        "End that program, or choose another port with --port.",
+    )

@@ -1,0 +1,158 @@
+"""What the page and other commands of this laptop may ask of a running session."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_hpc.errors import (
+    CommandMissing,
+    CommandTimeout,
+    ConnectError,
+    Unreachable,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from jupyter_hpc.connect.session.manager import Manager
+
+Action = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class SessionActions:
+    """The table of actions of one manager; each takes and gives plain values."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+
+    def table(self) -> dict[str, Action]:
+        return {
+            "disconnect": self.disconnect,
+            "stop": self.stop,
+            "start": self.start_again,
+            "enter": self.enter,
+            "login": self.log_in,
+            "forward": self.forward,
+            "logs": self.logs,
+            "token-url": self.token_url,
+            "entrance": self.entrance,
+            "run": self.run,
+        }
+
+    async def disconnect(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Leave; the job stays."""
+        return await self._finish("leave")
+
+    async def stop(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Cancel the job, confirmed by Slurm."""
+        return await self._finish("stop")
+
+    async def _finish(self, word: str) -> dict[str, Any]:
+        ended = await self._manager.finish(word)
+        # Whoever leaves need not hear how a job that is over went.
+        if ended is not None and ended.cause == "failed" and word == "stop":
+            raise ConnectError(ended.text)
+        return {"text": ended.text if ended is not None else ""}
+
+    async def start_again(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """A new job, after the old one has ended."""
+        self._manager.ask("again")
+        return {}
+
+    async def log_in(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """A person is there to answer a login."""
+        if self._manager.supervisor is not None:
+            self._manager.supervisor.allow_prompt()
+        return {"text": "The login asks on the terminal, or on your phone."}
+
+    async def forward(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Bring a port or socket of the node to a local port."""
+        target = forward_target(str(parameters.get("target", "")))
+        port = parameters.get("port")
+        if port is None and target.startswith("tcp:"):
+            port = int(target.rpartition(":")[2])
+        if self._manager.gate is None or not isinstance(port, int):
+            raise UsageError("A local port is needed for this.", "Add --port N.")
+        bound = await self._manager.gate.add_forward(port, target)
+        return {"address": f"http://localhost:{bound}", "port": bound}
+
+    async def logs(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """What Jupyter wrote, from a byte offset on."""
+        supervisor = self._manager.supervisor
+        if supervisor is None or supervisor.address is None:
+            raise ConnectError("Jupyter has not been started yet.", "Try again when it runs.")
+        if self._manager.over:
+            raise ConnectError(
+                "The job of this session has ended, and the connection to it with it.",
+                f"The log is {supervisor.address.session}/jupyter.log on the cluster.",
+            )
+        try:
+            text, offset = await supervisor.read_log(int(parameters.get("offset", -1)))
+        except (ConnectError, CommandTimeout) as error:
+            raise self._away() from error
+        return {"text": text, "offset": offset}
+
+    def _away(self) -> Unreachable:
+        """Why nothing can be read on the node just now."""
+        if self._manager.needs_person:
+            return Unreachable("The connection to the node is away.", self._manager.needs_person)
+        return Unreachable(
+            "The connection to the node is away, and is being redialled.",
+            f"Try again in a moment; 'jupyter-hpc logs -f {self._manager.name}' waits for it.",
+        )
+
+    async def token_url(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The address with its token."""
+        token = self._token()
+        if not token:
+            raise ConnectError("The session has no token yet.", "Wait until it is ready.")
+        return {"url": f"http://localhost:{self._manager.port}/lab?token={token}"}
+
+    async def entrance(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The address to open in a browser now."""
+        return {"address": self._manager.entrance}
+
+    async def enter(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """For the page, at the moment when it becomes JupyterLab."""
+        return {"token": self._token()}
+
+    async def run(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """A command on the login host, for batch commands of this laptop."""
+        supervisor = self._manager.supervisor
+        argv = [str(word) for word in parameters.get("argv") or []]
+        if supervisor is None or not argv:
+            raise ConnectError("The session is not connected yet.", "Try again when it is ready.")
+        file = parameters.get("stdin_file")
+        stdin = None
+        if isinstance(file, str):
+            stdin = await asyncio.to_thread(Path(file).read_bytes)
+        try:
+            done = await supervisor.run_command(argv, stdin, float(parameters["timeout"]))
+        except CommandMissing as error:
+            return {"missing": error.message, "hint": error.hint}
+        except CommandTimeout as error:
+            return {"late": error.message, "hint": error.hint}
+        return {
+            "returncode": done.returncode,
+            "stdout": base64.b64encode(done.stdout.encode()).decode(),
+            "stderr": base64.b64encode(done.stderr.encode()).decode(),
+        }
+
+    def _token(self) -> str:
+        return self._manager.supervisor.token if self._manager.supervisor is not None else ""
+
+
+def forward_target(text: str) -> str:
+    """ "6006", "localhost:6006" or "/path/to/socket" as the relay's name for it."""
+    if text.startswith("/"):
+        return f"unix:{text}"
+    host, _, port = text.rpartition(":")
+    if port.isdigit() and 0 < int(port) < 65536 and host in ("", "localhost", "127.0.0.1"):
+        return f"tcp:127.0.0.1:{int(port)}"
+    raise UsageError(
+        f"{text!r} is neither a port of the node nor the path of a socket.",
+        "Give a port such as 6006, or a path such as /tmp/x.sock.",
+    )

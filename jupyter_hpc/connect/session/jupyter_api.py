@@ -1,0 +1,93 @@
+"""Small questions to Jupyter through the link: does it answer, is anything busy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from typing import Any
+
+from jupyter_hpc.connect.tunnel.link import Link
+from jupyter_hpc.connect.tunnel.one_shot import Exchange
+from jupyter_hpc.errors import ConnectError, LaunchFailed
+from jupyter_hpc.waiting import within
+
+_STATUS = re.compile(rb"[0-9]{3}")
+
+
+async def request(
+    link: Link, method: str, path: str, token: str = "", timeout: float = 10.0
+) -> tuple[int, Any]:
+    """(status, decoded JSON or None) of one request; status 0 if nothing answered."""
+    response = Exchange()
+    stream = link.open("", response)
+    response.stream = stream
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: localhost",
+        "Connection: close",
+        "Accept: application/json",
+        *([f"Authorization: token {token}"] if token else []),
+        *(["Content-Length: 0"] if method != "GET" else []),
+    ]
+    stream.send(("\r\n".join(lines) + "\r\n\r\n").encode())
+    try:
+        raw = await within(response.answer, timeout)
+    except (TimeoutError, asyncio.TimeoutError):
+        return 0, None
+    finally:
+        stream.reset()
+    return _parse(raw)
+
+
+def _parse(raw: bytes) -> tuple[int, Any]:
+    head, _, body = raw.partition(b"\r\n\r\n")
+    words = head.split(b" ", 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not _STATUS.fullmatch(words[1]):
+        return 0, None
+    try:
+        if b"transfer-encoding: chunked" in head.lower():
+            body = _joined(body)
+        return int(words[1]), json.loads(body)
+    except (ValueError, RecursionError):
+        return int(words[1]), None
+
+
+def _joined(body: bytes) -> bytes:
+    """The chunks of a chunked body as one; ValueError if they are none."""
+    chunks, at = [], 0
+    while (end := body.find(b"\r\n", at)) >= 0:
+        length = int(body[at:end].split(b";")[0], 16)
+        if length <= 0:
+            break
+        chunks.append(body[end + 2 : end + 2 + length])
+        at = end + 2 + length + 2
+    return b"".join(chunks)
+
+
+async def wait_until_answers(link: Link, seconds: float) -> None:
+    """Return when Jupyter answers; LaunchFailed if it does not within `seconds`."""
+    deadline = time.monotonic() + seconds
+    pause = 0.03
+    while time.monotonic() < deadline:
+        if not await link.wait_up(max(0.1, deadline - time.monotonic())):
+            break
+        status, _ = await request(link, "GET", "/api", timeout=10.0)
+        if status:
+            return
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.2, 0.5)
+    raise LaunchFailed(
+        f"Jupyter was started but did not answer within {seconds:g} s.",
+        "`jupyter-hpc logs NAME` shows what it wrote.",
+    )
+
+
+async def busy(link: Link, token: str) -> bool:
+    """Whether any kernel works or any terminal is open right now."""
+    status, kernels = await request(link, "GET", "/api/kernels", token)
+    if status != 200 or not isinstance(kernels, list):
+        raise ConnectError("Jupyter did not say what its kernels do.", "It is asked again later.")
+    states = [kernel.get("execution_state") for kernel in kernels if isinstance(kernel, dict)]
+    return any(state in ("busy", "starting") for state in states)

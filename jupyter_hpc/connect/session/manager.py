@@ -1,0 +1,337 @@
+"""One session on this laptop: the local port, its record, its supervisor, its actions.
+
+The port answers from the first moment, before anything is known of the cluster, and
+stays while jobs come and go behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import re
+import secrets
+import socket
+import time
+import zlib
+from typing import Any
+
+from jupyter_hpc.clusters import Profile, load
+from jupyter_hpc.clusters.schema import check_options
+from jupyter_hpc.connect.events import Ended, Event, Pending, Sink
+from jupyter_hpc.connect.job.allocation import Launch
+from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.proxy.server import Gate
+from jupyter_hpc.connect.session.actions import SessionActions
+from jupyter_hpc.connect.session.connections import Way
+from jupyter_hpc.connect.session.status import Board
+from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
+from jupyter_hpc.connect.session.supervisor import Supervisor
+from jupyter_hpc.connect.ssh.prompts import Prompter
+from jupyter_hpc.connect.tunnel.link import Link
+from jupyter_hpc.errors import HpcError, PortTaken, ProfileError
+from jupyter_hpc.slurm.models import Job
+from jupyter_hpc.slurm.reasons import explain_reason
+from jupyter_hpc.waiting import within
+
+#: Ports that a cluster gets when nobody chose one: away from 8888 and from the range
+#: that systems hand out to outgoing connections.
+_FIRST_PORT, _PORT_COUNT = 20000, 8000
+
+_NUMBERED = re.compile(r"(?P<profile>.+)-(?P<number>[2-9]|[1-9][0-9])")
+
+
+def find_profile(name: str) -> tuple[Profile, int]:
+    """The profile of a session's name: "ulysses", or "ulysses-2" for a further session."""
+    try:
+        return load(name), 1
+    except ProfileError:
+        numbered = _NUMBERED.fullmatch(name)
+        if numbered is None:
+            raise
+        try:
+            return load(numbered["profile"]), int(numbered["number"])
+        except ProfileError:
+            pass
+        raise
+
+
+def check(profile: Profile, options: ConnectOptions) -> None:
+    """Everything that can be found wrong before anything is changed."""
+    if profile.status == "retired":
+        successor = profile.successor
+        raise ProfileError(
+            f"{profile.title or profile.name} has been retired.",
+            f"Its successor is {successor}: jupyter-hpc connect {successor}"
+            if successor
+            else "Ask the site what has taken its place.",
+        )
+    profile.allocation_for(options.preset, options.overrides)
+    if options.idle_release is not None:
+        check_options("jupyter", {"idle_release": options.idle_release})
+
+
+class Manager:
+    """See the module's text; `keep_page` seconds the page stays after the job's end."""
+
+    def __init__(
+        self,
+        options: ConnectOptions,
+        prompter: Prompter,
+        sink: Sink,
+        records: Records,
+        *,
+        keep_page: float = 0.0,
+    ) -> None:
+        self.profile, number = find_profile(options.name)
+        check(self.profile, options)
+        self.options = dataclasses.replace(options, number=max(number, options.number))
+        self.name = self._session_name(records)
+        self.port = 0
+        self._prompter = prompter
+        self._sink = sink
+        self._records = records
+        self._keep_page = keep_page
+        self._secret = secrets.token_urlsafe(32)
+        self._supervisor: Supervisor | None = None
+        self._board: Board | None = None
+        self._record: SessionRecord | None = None
+        self._gate: Gate | None = None
+        self._leaving = False
+        self._again = asyncio.Event()
+        self._ended: asyncio.Future[Ended] | None = None
+
+    def _session_name(self, records: Records) -> str:
+        """The name of the session on this laptop; `--new` takes the next free number."""
+        if self.options.new:
+            number = 2
+            while records.session(f"{self.profile.name}-{number}") is not None:
+                number += 1
+            self.options = dataclasses.replace(self.options, number=number)
+        return self._numbered()
+
+    def _numbered(self) -> str:
+        number = self.options.number
+        return self.profile.name + (f"-{number}" if number > 1 else "")
+
+    @property
+    def job_id(self) -> str:
+        return self._supervisor.job_id if self._supervisor is not None else ""
+
+    def ask(self, word: str) -> None:
+        """leave, stop or again, from a signal, the terminal or an action."""
+        self._again.set()
+        if word == "again":
+            return
+        self._leaving = True
+        if self._supervisor is not None:
+            self._supervisor.ask(word)
+
+    async def run(self) -> Ended:
+        """Open the port and keep the session; HpcError if it cannot be opened."""
+        await self._open_gate()
+        try:
+            while True:
+                ended = await self._one_job()
+                if self._leaving or not await self._wait_again():
+                    return ended
+                self._again.clear()
+                if self._board is not None:
+                    self._board.restart()
+        finally:
+            await self._close_gate()
+
+    async def _one_job(self) -> Ended:
+        memory = self._records.memory(self.profile.name)
+        settings = self.profile.jupyter
+        via = self.options.via or settings.transport
+        way = Way(self.profile, via, memory.transport, self._prompter)
+        launch = Launch(self.options.launch, memory.launch, settings.launch, self._learn_launch)
+        self._supervisor = Supervisor(
+            self.profile,
+            self.options,
+            way,
+            self._take,
+            launch=launch,
+            port=lambda: self.port,
+            owner=self._owner,
+            on_number=self._renumber,
+            on_link=self._on_link,
+            on_person=self._on_person,
+            on_job=self._on_job,
+            browsers=self._browsers,
+        )
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        try:
+            ended = await self._supervisor.run()
+            self._ended.set_result(ended)
+        except HpcError as error:
+            ended = Ended("FAILED", "failed", str(error))
+            self._ended.set_result(ended)
+            if self._board is not None:
+                self._board.take(ended)
+            raise
+        finally:
+            if not self._ended.done():
+                self._ended.cancel()
+            if way.rung:
+                self._records.remember(
+                    self.profile.name, transport=way.rung, transport_reason=way.reason
+                )
+        return ended
+
+    def _learn_launch(self, how: str, reason: str) -> None:
+        self._records.remember(self.profile.name, launch=how, launch_reason=reason)
+
+    async def _wait_again(self) -> bool:
+        """Whether somebody wants a new job while the page still offers one."""
+        if not self._keep_page:
+            return False
+        try:
+            await within(self._again.wait(), self._keep_page)
+        except (TimeoutError, asyncio.TimeoutError):
+            return False
+        return not self._leaving
+
+    # -- the local port -----------------------------------------------------------------
+
+    async def _open_gate(self) -> None:
+        port, chosen = self._port()
+        for attempt in range(20):
+            gate = Gate(
+                port + attempt,
+                status=self._status,
+                actions=SessionActions(self).table(),
+                secret=self._secret,
+            )
+            try:
+                await gate.start()
+                break
+            except PortTaken:
+                if chosen or attempt == 19:
+                    raise
+        self.port = port + attempt
+        self._gate = gate
+        self._records.remember(self.name, port=self.port)
+        self._board = Board(self.name, self.profile.title or self.name, self.port)
+        pid = os.getpid()
+        self._record = SessionRecord(
+            cluster=self.name,
+            profile=self.profile.name,
+            pid=pid,
+            pid_started=process_started(pid) or 0.0,
+            port=self.port,
+            secret=self._secret,
+        )
+        self._records.write_session(self._record)
+
+    async def _close_gate(self) -> None:
+        if self._record is not None:
+            self._records.remove_session(self._record)
+        if self._gate is not None:
+            await self._gate.close()
+
+    async def _renumber(self, number: int) -> None:
+        """The cluster has sessions that this laptop does not: move to the name of our own.
+
+        Else another connect with our name would find somebody else's job, and nobody ours.
+        """
+        if number != self.options.number:
+            await self._close_gate()
+            self.options = dataclasses.replace(self.options, number=number)
+            self.name = self._numbered()
+            await self._open_gate()
+
+    def _port(self) -> tuple[int, bool]:
+        """The local port, and whether it is somebody's choice that must not change."""
+        remembered = self._records.memory(self.name).port
+        profiled = self.profile.jupyter.port if self.options.number == 1 else None
+        for port in (self.options.port, profiled, remembered):
+            if port:
+                return port, True
+        return _FIRST_PORT + zlib.crc32(self.name.encode()) % _PORT_COUNT, False
+
+    def _owner(self) -> str:
+        """Who we are to the relay: one per session and laptop, the same after a restart."""
+        return f"{socket.gethostname()}:{self._records.folder}:{self.name}"
+
+    # -- for SessionActions ------------------------------------------------------------
+
+    @property
+    def supervisor(self) -> Supervisor | None:
+        return self._supervisor
+
+    @property
+    def over(self) -> bool:
+        """Whether the job has ended and only the page is still here."""
+        return self._board is not None and self._board.state == "ended"
+
+    @property
+    def needs_person(self) -> str:
+        """What a person has to do before the connection can come back, or ""."""
+        return self._board.needs_person if self._board is not None else ""
+
+    @property
+    def gate(self) -> Gate | None:
+        return self._gate
+
+    async def finish(self, word: str) -> Ended | None:
+        """Ask for the end of the session and wait for it."""
+        self.ask(word)
+        return await asyncio.shield(self._ended) if self._ended is not None else None
+
+    # -- what is shown ------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        if self._board is not None:
+            advice = explain_reason(event.reason).advice if isinstance(event, Pending) else ""
+            self._board.take(event, advice)
+        self._write_record()
+        self._sink(event)
+
+    def _write_record(self) -> None:
+        board = self._board
+        if self._record is not None and board is not None:
+            fresh = dataclasses.replace(
+                self._record,
+                state=board.state,
+                job_id=board.job_id,
+                node=board.node,
+                transport=board.transport,
+                ends_at=board.ends_at,
+            )
+            if fresh != self._record:
+                self._record = fresh
+                self._records.write_session(fresh)
+
+    def _status(self) -> dict[str, Any]:
+        return self._board.snapshot() if self._board is not None else {"state": "starting"}
+
+    def _on_link(self, link: Link | None) -> None:
+        if self._gate is None:
+            return
+        if link is None:
+            self._gate.disconnect()
+        else:
+            self._gate.connect(link)
+
+    def _on_person(self, need: str) -> None:
+        if self._board is not None:
+            self._board.needs_person = need
+
+    def _on_job(self, job: Job) -> None:
+        if self._board is not None and job.time_left is not None:
+            self._board.ends_at = time.time() + job.time_left
+            self._write_record()
+
+    def _browsers(self) -> int:
+        return self._gate.browsers if self._gate is not None else 0
+
+    @property
+    def entrance(self) -> str:
+        """The address to open in the browser now; it may hold the token."""
+        token = self._supervisor.token if self._supervisor is not None else ""
+        ready = self._board is not None and self._board.state == "ready"
+        query = f"?token={token}" if token and ready else ""
+        return f"http://localhost:{self.port}/lab{query}"

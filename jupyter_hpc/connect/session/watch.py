@@ -1,0 +1,115 @@
+"""What is looked at while a session runs: its job, its remaining time, its idleness."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from jupyter_hpc.connect.events import Sink, Warned
+from jupyter_hpc.connect.session import jupyter_api
+from jupyter_hpc.connect.tunnel.link import Link
+from jupyter_hpc.errors import CommandError, ConnectError, SlurmError
+from jupyter_hpc.slurm.models import Job, Phase
+
+#: Minutes before the time limit at which the user is warned.
+WARNING_MINUTES = (30, 10, 3)
+
+#: How often idleness is looked at; a release is late by no more than this.
+_IDLE_TICK = 30.0
+
+
+class TimeLimitWarnings:
+    """Says each warning once, and only those that lie ahead when the session begins."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._left: list[int] | None = None
+
+    def look(self, ends_at: float | None, now: float) -> float:
+        """Warn if it is time to; returns the seconds until the next look makes sense."""
+        if ends_at is None:
+            return 60.0
+        minutes = (ends_at - now) / 60
+        if self._left is None:
+            # A session that begins with 8 minutes left is told so once, by the 10-minute step.
+            late = [step for step in WARNING_MINUTES if step >= minutes]
+            self._left = [step for step in WARNING_MINUTES if step < minutes] + late[-1:]
+            self._left.sort(reverse=True)
+        due = [step for step in self._left if minutes <= step]
+        if due:
+            self._left = [step for step in self._left if step not in due]
+            shown = max(0, round(minutes))
+            self._sink(
+                Warned(
+                    f"The job's time limit comes in {shown} minute{'' if shown == 1 else 's'}. "
+                    "Save your notebooks; what runs then is ended."
+                )
+            )
+        ahead = [minutes - step for step in self._left]
+        return max(1.0, min([60.0, *(gap * 60 for gap in ahead)]))
+
+
+class JobWatch:
+    """Asks Slurm about the session's job at the site's pace."""
+
+    def __init__(
+        self,
+        job_id: str,
+        poll_seconds: float,
+        ask: Callable[[str], Awaitable[Job | None]],
+        on_job: Callable[[Job], None],
+        sink: Sink,
+    ) -> None:
+        self._job_id = job_id
+        self._poll_seconds = poll_seconds
+        self._ask = ask
+        self._on_job = on_job
+        self._sink = sink
+
+    async def run(self) -> None:
+        """Returns when Slurm says that the job is over; a Slurm that is away is waited for."""
+        told = False
+        while True:
+            await asyncio.sleep(self._poll_seconds)
+            try:
+                job = await self._ask(self._job_id)
+            except (SlurmError, CommandError) as error:
+                if not told:
+                    self._sink(Warned(f"{error.message} The session itself goes on."))
+                    told = True
+                continue
+            except ConnectError:
+                continue  # the pipe is away as well, and its own redial is under way
+            told = False
+            if job is None or job.phase is Phase.ENDED:
+                return
+            self._on_job(job)
+
+
+class IdleRelease:
+    """Lets a job go that nobody uses: no browser, no busy kernel, for so many seconds."""
+
+    def __init__(
+        self, seconds: float, link: Callable[[], Link | None], token: Callable[[], str]
+    ) -> None:
+        self._seconds = seconds
+        self._link = link
+        self._token = token
+        self._used = time.monotonic()
+
+    async def run(self, browsers: Callable[[], int]) -> None:
+        """Returns when the session has been idle for the whole time."""
+        while True:
+            await asyncio.sleep(min(_IDLE_TICK, self._seconds / 4))
+            link = self._link()
+            if link is None or link.state != "up" or browsers():
+                self._used = time.monotonic()
+                continue
+            try:
+                if await jupyter_api.busy(link, self._token()):
+                    self._used = time.monotonic()
+            except ConnectError:
+                self._used = time.monotonic()  # unknown counts as used
+            if time.monotonic() - self._used >= self._seconds:
+                return

@@ -1,0 +1,203 @@
+"""Open connections made by asyncssh: a host, and a login host that leads to more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import asyncssh
+
+from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
+from jupyter_hpc.connect.ssh.hop import PACKET, WINDOW, Hop
+from jupyter_hpc.connect.ssh.interfaces import Connection, RemoteProcess
+from jupyter_hpc.connect.ssh.keys import KeyRing
+from jupyter_hpc.connect.ssh.node import open_second_hop
+from jupyter_hpc.connect.ssh.process import ChannelProcess, ChannelTcp
+from jupyter_hpc.connect.ssh.prompts import Prompter
+from jupyter_hpc.connect.ssh.runner import SshRunner
+from jupyter_hpc.connect.ssh.settings import Target
+from jupyter_hpc.errors import ConnectError, HpcError, PipeRefused, Unreachable
+from jupyter_hpc.text import printable
+from jupyter_hpc.waiting import within
+
+#: How often a refused session is asked for again while other commands hold sessions.
+_SESSION_RETRY = 0.2
+#: How long a server may take to notice that a session of ours has ended.
+_SESSION_CLEANUP = 3.0
+#: How long the command that does nothing may take, where a site runs another in its place.
+_NOTHING_TAKES = 10.0
+
+
+class SshConnection:
+    """One authenticated hop made by asyncssh."""
+
+    def __init__(self, name: str, hop: Hop, below: Sequence[asyncssh.SSHClientConnection]) -> None:
+        self._name = name
+        self._hop = hop
+        self._below = tuple(below)
+        self._runner = SshRunner(self)
+        self._sessions = 0
+        self._last_ended = float("-inf")
+        self._started_any = False
+
+    @property
+    def host(self) -> str:
+        return self._name
+
+    @property
+    def user(self) -> str:
+        return self._hop.settings.user
+
+    @property
+    def runner(self) -> SshRunner:
+        return self._runner
+
+    @property
+    def closed(self) -> bool:
+        return self._hop.connection.is_closed()
+
+    async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess:
+        end = asyncio.get_running_loop().time() + timeout
+        while True:
+            try:
+                return await self._open(line, timeout)
+            except asyncssh.ChannelOpenError as error:
+                # The server's MaxSessions may be smaller than ours: wait for our own turn.
+                late = asyncio.get_running_loop().time() > end
+                if late or self.closed or not self._busy():
+                    raise self._lost(error) from error
+            except (TimeoutError, asyncio.TimeoutError) as error:
+                raise Unreachable(
+                    f"{self._name} did not start the command within {timeout:g} s.",
+                    "The network or the host may be slow; try again.",
+                ) from error
+            except (asyncssh.Error, OSError) as error:
+                raise self._lost(error) from error
+            await asyncio.sleep(_SESSION_RETRY)
+
+    async def _open(self, line: str, timeout: float) -> ChannelProcess:
+        """A session; one that comes when nobody waits any more is closed, its command not begun.
+
+        To give up the question itself would leave an open session on the server, which allows
+        only so many on one connection.
+        """
+        process = ChannelProcess(self._hop.express)
+        opening = asyncio.ensure_future(self._session(process, line))
+        try:
+            await within(asyncio.shield(opening), timeout)
+        except BaseException:
+            opening.add_done_callback(_look_away)
+            process.close()
+            raise
+        return process
+
+    async def _session(self, process: ChannelProcess, line: str) -> None:
+        self._started_any = True
+        self._sessions += 1
+        try:
+            await self._hop.connection.create_session(
+                lambda: process, command=line, encoding=None, window=WINDOW, max_pktsize=PACKET
+            )
+        except BaseException:
+            self._sessions -= 1
+            raise
+        ended = asyncio.ensure_future(process.wait_ended())
+        ended.add_done_callback(self._session_ended)
+
+    def _session_ended(self, ended: asyncio.Future[None]) -> None:
+        self._sessions -= 1
+        self._last_ended = asyncio.get_running_loop().time()
+
+    def _busy(self) -> bool:
+        """Whether sessions of ours may fill the server's places, also just ended ones."""
+        now = asyncio.get_running_loop().time()
+        return self._sessions > 0 or now - self._last_ended < _SESSION_CLEANUP
+
+    def _lost(self, error: Exception) -> ConnectError:
+        if self.closed:
+            return Unreachable(f"The connection to {self._name} is closed.", "Connect again.")
+        return ConnectError(
+            f"{self._name} refuses to start a command: {printable(str(error), 200)}.",
+            "Check that the site lets you run commands over SSH.",
+        )
+
+    async def wait_closed(self) -> None:
+        await self._hop.connection.wait_closed()
+
+    def close(self) -> None:
+        for connection in (self._hop.connection, *self._below):
+            with contextlib.suppress(OSError):
+                connection.abort()
+
+
+def _look_away(done: asyncio.Future[None]) -> None:
+    """Nobody else sees how it ended."""
+    if not done.cancelled():
+        done.exception()
+
+
+class SshLogin(SshConnection):
+    """The login host, reached by asyncssh."""
+
+    way = "ssh"
+
+    def __init__(self, name: str, hops: Sequence[Hop], ring: KeyRing) -> None:
+        super().__init__(name, hops[-1], [hop.connection for hop in reversed(hops[:-1])])
+        self._needs_person = any(hop.needed_person for hop in hops)
+        self._ring = ring
+        self._prompt: asyncio.Future[None] | None = None
+
+    @property
+    def needs_person(self) -> bool:
+        return self._needs_person
+
+    async def open_tcp(self, host: str, port: int, *, timeout: float = 15.0) -> BytePipe:
+        opening: Any = self._hop.connection.create_connection(
+            lambda: ChannelTcp(self._hop.express), host, port, window=WINDOW, max_pktsize=PACKET
+        )
+        try:
+            _, pipe = await within(opening, timeout)
+        except (asyncssh.Error, OSError, TimeoutError, asyncio.TimeoutError) as error:
+            raise PipeRefused(
+                f"{self.host} opens no TCP connection to {host} port {port}: "
+                f"{printable(str(error), 200) or 'no answer'}.",
+                "The site may forbid forwarding, or the node may not be reachable.",
+            ) from error
+        channel: BytePipe = pipe
+        return channel
+
+    async def open_node(
+        self, node: str, prompter: Prompter, *, timeout: float = 20.0
+    ) -> Connection:
+        self._have_answers_sent_at_once()
+        login = self._hop.settings.target
+        hop = await open_second_hop(
+            Target(node, login.user, None, login.ssh_config),
+            self.user,
+            prompter,
+            self._ring,
+            self.runner,
+            timeout,
+            lambda settings: {"through": self._hop},
+        )
+        return SshConnection(node, hop, ())
+
+    def _have_answers_sent_at_once(self) -> None:
+        """Start a command, if none was yet: until then OpenSSH's server leaves Nagle's algorithm
+        on, and what it forwards waits up to 40 ms for our kernel's acknowledgement."""
+        if not self._started_any:
+            self._started_any = True
+            self._prompt = asyncio.ensure_future(self._run_nothing())
+
+    async def _run_nothing(self) -> None:
+        """Whatever it says, and however it ends, does not matter; only that it does."""
+        with contextlib.suppress(HpcError, OSError, TimeoutError, asyncio.TimeoutError):
+            process = await self.start("exit 0")
+            try:
+                process.set_receiver(lambda data: None, lambda outcome: None)
+                process.write_eof()
+                await within(process.wait_ended(), _NOTHING_TAKES)
+            finally:
+                process.close()

@@ -1,0 +1,256 @@
+"""One SSH hop: host key, keys, authentication, and the errors of all of them.
+
+Exceptions of asyncssh become ours here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+import asyncssh
+
+from jupyter_hpc.connect.ssh.auth import Client
+from jupyter_hpc.connect.ssh.dial import dial
+from jupyter_hpc.connect.ssh.express import Express
+from jupyter_hpc.connect.ssh.hostkeys import KnownHosts, KnownKey
+from jupyter_hpc.connect.ssh.keys import KeyRing
+from jupyter_hpc.connect.ssh.lean import lean, lean_channel
+from jupyter_hpc.connect.ssh.prompts import Prompter
+from jupyter_hpc.connect.ssh.settings import Settings, config_files
+from jupyter_hpc.connect.ssh.trust import decide, host_key_order, imported, known_keys
+from jupyter_hpc.errors import (
+    AuthenticationFailed,
+    ConnectError,
+    HostKeyRefused,
+    HpcError,
+    PromptNeeded,
+    Unreachable,
+    UsageError,
+)
+from jupyter_hpc.text import printable
+
+#: aes128-gcm is the fastest that asyncssh and OpenSSH share, by a factor of almost two.
+CIPHERS = (
+    "aes128-gcm@openssh.com",
+    "aes256-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com",
+    "aes128-ctr",
+    "aes192-ctr",
+    "aes256-ctr",
+)
+
+#: Receive window and packet size of every channel, also of the one that carries a hop.
+WINDOW = 8 * 1024 * 1024
+PACKET = 64 * 1024
+
+#: Keepalives hold NAT entries open. They must not end a connection early: the stream
+#: above notices silence within 2 s by itself, and where a new login needs a person the
+#: old connection is worth waiting for.
+_KEEPALIVE_INTERVAL = 15
+_KEEPALIVE_COUNT = 40
+
+
+@dataclass(frozen=True)
+class Hop:
+    """An open connection to one host."""
+
+    connection: asyncssh.SSHClientConnection
+    settings: Settings
+    needed_person: bool
+    express: Express
+
+
+class Tunnel:
+    """Opens the next hop's channel through a hop, with the wide window."""
+
+    def __init__(self, hop: Hop) -> None:
+        self._hop = hop
+
+    async def create_connection(self, factory: Any, host: str, port: int) -> Any:
+        channel, session = await self._hop.connection.create_connection(
+            factory, host, port, window=WINDOW, max_pktsize=PACKET
+        )
+        lean_channel(channel, self._hop.express)
+        return channel, session
+
+
+async def open_hop(
+    settings: Settings,
+    prompter: Prompter,
+    ring: KeyRing,
+    *,
+    sock: socket.socket | None = None,
+    through: Hop | None = None,
+    proxy_command: list[str] | None = None,
+    extra_known: KnownHosts | None = None,
+    timeout: float = 20.0,
+) -> Hop:
+    """Connect and authenticate, exactly once.
+
+    The bytes travel over `sock`, `through` another hop, or a `proxy_command`.
+    `extra_known` are host keys from elsewhere, used when this machine's files know
+    nothing about the host. `timeout` counts only while no question is open.
+    """
+    trusted: list[KnownKey] = []
+    for last_try in (False, True):
+        client = Client(settings, prompter, ring)
+        known = known_keys(settings, extra_known)
+        try:
+            connection = await _handshake(
+                client, settings, known + trusted, sock, through, proxy_command, timeout
+            )
+            express = lean(connection, over_socket=through is None)
+            return Hop(connection, settings, client.needed_person, express)
+        except asyncssh.HostKeyNotVerifiable as error:
+            if client.unknown_key is None or last_try:
+                raise HostKeyRefused(
+                    f"The host key of {settings.target.name} was refused: "
+                    f"{printable(str(error), 200)}.",
+                    "Ask the site's support which key is right.",
+                ) from error
+            trusted.append(await decide(client.unknown_key, settings, known, prompter))
+            sock = await _again(sock, settings, timeout)
+        except (asyncssh.Error, OSError, ValueError) as error:
+            raise _translated(error, client, settings) from error
+    raise AssertionError("the loop returns or raises")
+
+
+async def _handshake(
+    client: Client,
+    settings: Settings,
+    known: list[KnownKey],
+    sock: socket.socket | None,
+    through: Hop | None,
+    proxy_command: list[str] | None,
+    timeout: float,
+) -> asyncssh.SSHClientConnection:
+    options = _options(client, settings, known)
+    if through is not None:
+        # The hop below keeps the way open; a timer that every packet restarts is not free.
+        options.update(tunnel=Tunnel(through), keepalive_interval=0)
+    elif proxy_command is not None:
+        options.update(proxy_command=proxy_command, tunnel=None)
+    elif sock is not None:
+        options.update(sock=sock, tunnel=None, proxy_command=None)
+    else:
+        options.update(tunnel=None)
+    target = settings.target
+    task = asyncio.ensure_future(asyncssh.connect(target.name, **options))
+    try:
+        return await _patiently(task, client, settings, timeout)
+    except BaseException:
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.close()
+        raise
+
+
+def _options(client: Client, settings: Settings, known: list[KnownKey]) -> dict[str, Any]:
+    def trusted(host: str, addr: str, port: int | None) -> tuple[list[Any], list[Any], list[Any]]:
+        roles = ("host", "ca", "revoked")
+        found = tuple(imported([k for k in known if k.role == role]) for role in roles)
+        return found[0], found[1], found[2]
+
+    options: dict[str, Any] = {
+        "config": config_files(settings.target.ssh_config),
+        "client_factory": lambda: client,
+        "known_hosts": trusted,
+        # Keys and agent are Client's: asyncssh would load the default keys in place of
+        # an empty list, and stop at a file that does not exist.
+        "client_keys": None,
+        "agent_forwarding": False,
+        "x11_forwarding": False,
+        "command": None,
+        "request_pty": False,
+        "connect_timeout": None,
+        "login_timeout": 0,
+        "keepalive_interval": settings.option("ServerAliveInterval") or _KEEPALIVE_INTERVAL,
+        "keepalive_count_max": max(settings.option("ServerAliveCountMax", 0), _KEEPALIVE_COUNT),
+    }
+    if settings.target.user:
+        options["username"] = settings.target.user
+    if settings.target.port:
+        options["port"] = settings.target.port
+    if not settings.option("Ciphers"):
+        options["encryption_algs"] = list(CIPHERS)
+    if not settings.option("Compression"):
+        options["compression_algs"] = ["none"]
+    if not settings.option("HostKeyAlgorithms"):
+        options["server_host_key_algs"] = host_key_order(known)
+    return options
+
+
+async def _patiently(
+    task: asyncio.Future[asyncssh.SSHClientConnection],
+    client: Client,
+    settings: Settings,
+    timeout: float,
+) -> asyncssh.SSHClientConnection:
+    """Wait for the handshake; the time of open questions does not count."""
+    step, spent = 0.25, 0.0
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=step)
+            spent += 0.0 if client.asking else step
+            if spent >= timeout and not task.done():
+                raise Unreachable(
+                    f"{settings.host} port {settings.port}: connected, but the SSH login did not "
+                    f"finish within {timeout:g} s."
+                )
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def _again(
+    sock: socket.socket | None, settings: Settings, timeout: float
+) -> socket.socket | None:
+    """A fresh socket to the same host, for the handshake with the accepted key."""
+    if sock is None:
+        return None
+    return await dial(settings.host, settings.port, timeout, family=settings.family)
+
+
+def _translated(error: Exception, client: Client, settings: Settings) -> HpcError:
+    if isinstance(error, HpcError):
+        return error
+    name, text = settings.target.name, printable(str(error), 300).rstrip(".")
+    if isinstance(error, asyncssh.PermissionDenied):
+        return _refused(client, settings)
+    if isinstance(error, (asyncssh.KeyExchangeFailed, asyncssh.ProtocolNotSupported)):
+        return ConnectError(
+            f"{name} and jupyter-hpc have no common SSH algorithm: {text}.",
+            "Set Ciphers, KexAlgorithms or HostKeyAlgorithms for it in your SSH configuration.",
+        )
+    if isinstance(error, asyncssh.ChannelOpenError):
+        return Unreachable(f"{name}: {text}.")
+    if isinstance(error, (asyncssh.DisconnectError, OSError)):
+        return Unreachable(
+            f"{settings.host} port {settings.port}: the connection was closed before the login "
+            f"was complete ({text})."
+        )
+    return UsageError(f"The login to {name} cannot be tried: {text}.", "Check the SSH settings.")
+
+
+def _refused(client: Client, settings: Settings) -> HpcError:
+    who = f"{settings.user}@{settings.target.name}"
+    if client.unasked:
+        asked = " and ".join(dict.fromkeys(client.unasked))
+        return PromptNeeded(
+            f"Logging in as {who} needs an answer to {asked}, and there is no terminal.",
+            "Run the command in a terminal, or set up a key or an agent.",
+        )
+    tried = (
+        ", ".join(client.tried) or "nothing, because the host offers no method that could be used"
+    )
+    return AuthenticationFailed(
+        f"{settings.target.name} refused the login of {settings.user}. Tried: {tried}.",
+        f"Check that this works by hand: ssh {who}. It is not tried again by itself, because "
+        "some sites block an address after a few failures.",
+    )

@@ -1,0 +1,105 @@
+"""What an open way to the cluster can do, whether asyncssh or OpenSSH made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
+from jupyter_hpc.connect.ssh.prompts import Prompter
+from jupyter_hpc.runner import Runner
+
+OnData = Callable[[bytes], None]
+OnClosed = Callable[["Exception | None"], None]
+OnDrained = Callable[[], None]
+
+
+class RemoteProcess(BytePipe, Protocol):
+    """A command on another host; its stdin and stdout are the pipe."""
+
+    @property
+    def stderr(self) -> bytes:
+        """What it wrote to stderr, the beginning and not more than a megabyte."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code; negative for a signal; None while it runs or if it is unknown."""
+        ...
+
+    def write_eof(self) -> None:
+        """No more input will come."""
+        ...
+
+    def terminate(self) -> None:
+        """Ask the host to end the command; older servers do not listen."""
+        ...
+
+    async def wait_ended(self) -> None:
+        """Returns when the command has ended or the connection is lost."""
+        ...
+
+    async def skip_past(self, marker: bytes, limit: int = 1_000_000) -> bytes | None:
+        """Drop output up to and including `marker`; None if it never comes."""
+        ...
+
+
+class Connection(Protocol):
+    """An authenticated way to one host."""
+
+    @property
+    def host(self) -> str:
+        """The name of the host as the profile or Slurm gives it."""
+        ...
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def runner(self) -> Runner:
+        """Runs commands there, many at the same time."""
+        ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess:
+        """Start a command line of ssh_shell.command_line. Raises ConnectError."""
+        ...
+
+    async def wait_closed(self) -> None:
+        """Returns when the connection is gone, for whatever reason."""
+        ...
+
+    def close(self) -> None:
+        """End the connection and all that runs over it; returns at once."""
+        ...
+
+
+class LoginConnection(Connection, Protocol):
+    """The way to a login host, and through it to the nodes."""
+
+    @property
+    def way(self) -> str:
+        """How it was made: "ssh", or "control-master" for the user's own connection."""
+        ...
+
+    @property
+    def needs_person(self) -> bool:
+        """A new login would need an answer, so it must never be tried unasked."""
+        ...
+
+    async def open_tcp(self, host: str, port: int, *, timeout: float = 15.0) -> BytePipe:
+        """A TCP connection that begins on the login host. Raises PipeRefused."""
+        ...
+
+    async def open_node(
+        self, node: str, prompter: Prompter, *, timeout: float = 20.0
+    ) -> Connection:
+        """The second hop, from this machine through the login host.
+
+        Keys, agent, certificates and GSSAPI only; the prompter is asked about an
+        unknown host key and about nothing else. Raises PipeRefused when the hop
+        cannot be made, HostKeyChanged when the node shows another key than before.
+        """
+        ...

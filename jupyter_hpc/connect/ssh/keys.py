@@ -1,0 +1,180 @@
+"""The keys of this machine: files, certificates and the agent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from jupyter_hpc.connect.ssh.dial import Addresses
+from jupyter_hpc.connect.ssh.settings import Settings
+
+_DEFAULT_FILES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
+
+#: Asks for the passphrase of a key file; returns the key, or None if it stays locked.
+Unlock = Callable[[str], Awaitable["asyncssh.SSHKey | None"]]
+
+
+@dataclass
+class KeyRing:
+    """What one session remembers from one login to the next, in memory only.
+
+    Keys that were unlocked with a passphrase: a redial after a cut then needs no
+    person, as with an agent. And the addresses that answered.
+    """
+
+    unlocked: dict[str, asyncssh.SSHKey] = field(default_factory=dict)
+    addresses: Addresses = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Identities:
+    """The keys of files for a host, and where its agent is; None for no agent."""
+
+    pairs: tuple[asyncssh.SSHKeyPair, ...]
+    named: frozenset[bytes]
+    agent_path: str | None
+    agent_named_only: bool
+
+    async def from_agent(self) -> tuple[asyncssh.SSHAgentClient | None, list[asyncssh.SSHKeyPair]]:
+        """The agent, which has to be closed after use, and its keys; named ones first."""
+        if self.agent_path is None:
+            return None, []
+        try:
+            agent = await asyncssh.connect_agent(self.agent_path)
+            keys = list(await agent.get_keys())
+        except (OSError, ValueError, asyncssh.ChannelOpenError):
+            return None, []
+        if self.agent_named_only:
+            keys = [key for key in keys if key.public_data in self.named]
+        keys.sort(key=lambda key: key.public_data not in self.named)
+        return agent, keys
+
+    def in_files(self, offered: Sequence[asyncssh.SSHKeyPair]) -> list[asyncssh.SSHKeyPair]:
+        """The keys of files that the agent has not: each is offered once."""
+        done = {key.public_data for key in offered}
+        return [pair for pair in self.pairs if pair.public_data not in done]
+
+
+class LockedKeyPair(asyncssh.SSHKeyPair):
+    """A key whose file has a passphrase, asked for only when the host accepts the key."""
+
+    _key_type = "local"
+
+    def __init__(
+        self,
+        path: str,
+        public: asyncssh.SSHKey,
+        certificate: asyncssh.SSHCertificate | None,
+        unlock: Unlock,
+    ) -> None:
+        super().__init__(
+            public.algorithm,
+            public.algorithm,
+            public.sig_algorithms,
+            public.sig_algorithms,
+            public.public_data,
+            path,
+            certificate,
+        )
+        self._path = path
+        self._unlock = unlock
+
+    async def sign_async(self, data: bytes) -> bytes:
+        """Sign with the unlocked key; ValueError makes the next key's turn."""
+        key = await self._unlock(self._path)
+        if key is None:
+            raise ValueError("the key stays locked")
+        return key.sign(data, self.sig_algorithm)
+
+
+def identities(settings: Settings, ring: KeyRing, unlock: Unlock) -> Identities:
+    """The keys for a host, as its configuration wants them.
+
+    Files that do not exist or hold no usable key are passed over, as ssh does.
+    """
+    named = settings.option("IdentityFile")
+    folder = Path("~/.ssh").expanduser()
+    if named is None:
+        named = [str(folder / name) for name in _DEFAULT_FILES]
+    files = [str(Path(name).expanduser()) for name in named]
+    certificates = _certificates(settings.option("CertificateFile") or ())
+    pairs: list[asyncssh.SSHKeyPair] = []
+    for file in files:
+        pairs.extend(_load(file, certificates, ring, unlock))
+    known = [*(key.public_data for key in map(_public, files) if key is not None)]
+    known += [
+        c.public_data for c in (*certificates, *_certificates([f"{f}-cert.pub" for f in files]))
+    ]
+    only = bool(settings.option("IdentitiesOnly"))
+    return Identities(tuple(pairs), frozenset(known), _agent_path(settings), only)
+
+
+def _load(
+    file: str, certificates: Sequence[Any], ring: KeyRing, unlock: Unlock
+) -> list[asyncssh.SSHKeyPair]:
+    if not os.access(file, os.R_OK):
+        return []
+    own = _certificates([f"{file}-cert.pub"])
+    if file in ring.unlocked:
+        key = ring.unlocked[file]
+        wanted = _for_key(key, [*own, *certificates])
+        return list(asyncssh.load_keypairs([(key, wanted)] if wanted else [key]))
+    try:
+        return list(asyncssh.load_keypairs(file, certlist=certificates))
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, ValueError, OSError):
+        public = _public(file)
+    if public is None or not _is_private(file):
+        return []
+    signed = _for_key(public, [*own, *certificates])
+    locked = [LockedKeyPair(file, public, signed, unlock)] if signed else []
+    return [*locked, LockedKeyPair(file, public, None, unlock)]
+
+
+def _is_private(file: str) -> bool:
+    try:
+        return b"PRIVATE KEY" in Path(file).read_bytes()[:4096]
+    except OSError:
+        return False
+
+
+def _public(file: str) -> asyncssh.SSHKey | None:
+    for candidate in (f"{file}.pub", file):
+        try:
+            return asyncssh.read_public_key(candidate)
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _certificates(files: Sequence[str]) -> list[asyncssh.SSHCertificate]:
+    found: list[asyncssh.SSHCertificate] = []
+    for file in files:
+        try:
+            found.append(asyncssh.read_certificate(str(Path(file).expanduser())))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def _for_key(
+    key: asyncssh.SSHKey, certificates: Sequence[asyncssh.SSHCertificate]
+) -> asyncssh.SSHCertificate | None:
+    return next((c for c in certificates if c.key.public_data == key.public_data), None)
+
+
+def _agent_path(settings: Settings) -> str | None:
+    """The agent's socket; "" on Windows for the system's agent; None for no agent."""
+    named = settings.option("IdentityAgent", "SSH_AUTH_SOCK")
+    if named is None:
+        return None
+    if named == "SSH_AUTH_SOCK" or named.startswith("$"):
+        path = os.environ.get(named.strip("${}"), "")
+    else:
+        path = str(Path(named).expanduser())
+    return path if path or sys.platform == "win32" else None

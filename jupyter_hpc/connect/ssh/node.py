@@ -1,0 +1,112 @@
+"""The second hop: from this machine through the login host to a compute node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jupyter_hpc.connect.ssh.hop import Hop, open_hop
+from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion, KnownHosts, entry_name
+from jupyter_hpc.connect.ssh.keys import KeyRing
+from jupyter_hpc.connect.ssh.prompts import NoPrompter, Prompter, Question
+from jupyter_hpc.connect.ssh.settings import Settings, Target, resolve
+from jupyter_hpc.errors import (
+    AuthenticationFailed,
+    CommandError,
+    ConnectError,
+    HostKeyChanged,
+    HostKeyRefused,
+    PipeRefused,
+    PromptNeeded,
+    Unreachable,
+)
+from jupyter_hpc.runner import Runner
+
+#: The login host's own knowledge of its nodes.
+_LOGIN_KNOWN_HOSTS = r"""
+for f in /etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2 ~/.ssh/known_hosts; do
+    [ -r "$f" ] && cat "$f" && echo
+done
+exit 0
+"""
+
+
+class _HostKeyOnly:
+    """Lets a question about the host key through, and nothing else."""
+
+    can_ask = False
+
+    def __init__(self, prompter: Prompter) -> None:
+        self._prompter = prompter
+
+    async def ask(self, question: Question) -> list[str]:
+        return await NoPrompter().ask(question)
+
+    async def confirm_host_key(self, question: HostKeyQuestion) -> bool:
+        return await self._prompter.confirm_host_key(question)
+
+    def tell(self, text: str) -> None:
+        """Nodes repeat the banner of the login host; once is enough."""
+
+
+async def open_second_hop(
+    target: Target,
+    login_user: str,
+    prompter: Prompter,
+    ring: KeyRing,
+    login_runner: Runner,
+    timeout: float,
+    way: Callable[[Settings], dict[str, Any]],
+) -> Hop:
+    """Connect to the node; `way` gives the `through` or `proxy_command` of open_hop.
+
+    Raises PipeRefused with the reason, or HostKeyChanged: then nothing else is tried.
+    """
+    settings = await resolve(target)
+    if not settings.option("User") and settings.user != login_user:
+        settings = await resolve(Target(target.name, login_user, target.port, target.ssh_config))
+    elsewhere = None if _known_here(settings) else await _login_known_hosts(login_runner)
+    try:
+        return await open_hop(
+            settings,
+            _HostKeyOnly(prompter),
+            ring,
+            extra_known=elsewhere,
+            timeout=timeout,
+            **way(settings),
+        )
+    except HostKeyChanged:
+        raise
+    except HostKeyRefused as error:
+        raise PipeRefused(error.message, error.hint) from error
+    except AuthenticationFailed as error:
+        raise PipeRefused(
+            f"{target.name} accepts no key of this machine for {settings.user}.",
+            "Add your public key to ~/.ssh/authorized_keys on the cluster to use this way.",
+        ) from error
+    except PromptNeeded as error:
+        raise PipeRefused(
+            f"{target.name} wants an answer from a person, and this way never asks for one.",
+            "A key in ~/.ssh/authorized_keys on the cluster makes this way usable.",
+        ) from error
+    except (Unreachable, ConnectError) as error:
+        raise PipeRefused(
+            f"No SSH connection through the login host to {target.name}: {error.message}",
+            "The site may forbid forwarding, or SSH to its nodes.",
+        ) from error
+
+
+def _known_here(settings: Settings) -> bool:
+    name = entry_name(settings.host, settings.port, settings.host_key_alias)
+    files = [*settings.user_known_hosts, *settings.global_known_hosts]
+    return bool(KnownHosts.read(files).find(name))
+
+
+async def _login_known_hosts(runner: Runner) -> KnownHosts | None:
+    try:
+        done = await runner.run(["sh", "-c", _LOGIN_KNOWN_HOSTS], timeout=15.0)
+    except (CommandError, ConnectError):
+        return None
+    known = KnownHosts()
+    known.add_text(done.stdout, "the login host's known_hosts")
+    return known

@@ -1,0 +1,128 @@
+"""The receiving half that every byte pipe shares, whatever carries its bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+
+from jupyter_hpc.connect.ssh.interfaces import OnClosed, OnData, OnDrained
+
+#: on_drained comes when the queue falls below LOW_WATER after it was above HIGH_WATER:
+#: while there is still enough to keep the line busy, and for every writer that stops at
+#: half a megabyte, as the stream does.
+HIGH_WATER = 256 * 1024
+LOW_WATER = 128 * 1024
+
+#: With more than this before there is a receiver, the other end has to wait.
+EARLY_LIMIT = 2_000_000
+
+#: More than this of stderr is not kept.
+STDERR_LIMIT = 1_000_000
+
+
+class Receiving(ABC):
+    """Hands bytes to the receiver; those that come before there is one are kept.
+
+    A host that sends without end before it is listened to is held up: it may be hostile.
+    A carrier calls `deliver`, `drained` and `end`; the receiver hears of the end once,
+    and of nothing after `hang_up`.
+    """
+
+    def __init__(self) -> None:
+        self._early: list[bytes] = []
+        self._early_size = 0
+        self._held_up = False
+        self._on_data: OnData | None = None
+        self._on_closed: OnClosed | None = None
+        self._on_drained: OnDrained | None = None
+        self._hung_up = False
+        self._outcome: Exception | None = None
+        self._arrived = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    def set_receiver(
+        self, on_data: OnData, on_closed: OnClosed, on_drained: OnDrained | None = None
+    ) -> None:
+        if self._hung_up:
+            return
+        self._on_data, self._on_closed, self._on_drained = on_data, on_closed, on_drained
+        early, self._early = self._early, []
+        for data in early:
+            on_data(data)
+        if self._held_up:
+            self._held_up = False
+            self.resume_reading()
+        if self._ended.is_set():
+            self._tell_end()
+
+    @abstractmethod
+    def pause_reading(self) -> None:
+        """Hold the other end up: bytes on their way are still delivered."""
+
+    @abstractmethod
+    def resume_reading(self) -> None:
+        """Let the other end go on."""
+
+    async def skip_past(self, marker: bytes, limit: int = 1_000_000) -> bytes | None:
+        """Drop everything up to and including `marker`; returns what was dropped.
+
+        None if the pipe ended, or `limit` bytes came, without one. Only before a
+        receiver is set.
+        """
+        while True:
+            self._arrived.clear()
+            seen = b"".join(self._early)
+            before, found, after = seen.partition(marker)
+            if found:
+                self._early = [after] if after else []
+                self._early_size = len(after)
+                return before
+            if self._ended.is_set() or len(seen) > limit:
+                return None
+            await self._arrived.wait()
+
+    async def wait_ended(self) -> None:
+        await self._ended.wait()
+
+    @property
+    def ended(self) -> bool:
+        return self._ended.is_set()
+
+    def deliver(self, data: bytes) -> None:
+        if self._on_data is not None:
+            self._on_data(data)
+        elif not self._hung_up:
+            self._early.append(data)
+            self._early_size += len(data)
+            if self._early_size > EARLY_LIMIT and not self._held_up:
+                self._held_up = True
+                self.pause_reading()
+            self._arrived.set()
+
+    def drained(self) -> None:
+        if self._on_drained is not None:
+            self._on_drained()
+
+    def end(self, outcome: Exception | None) -> None:
+        if self._ended.is_set():
+            return
+        self._outcome = outcome
+        self._ended.set()
+        self._arrived.set()
+        self._tell_end()
+
+    def hang_up(self) -> None:
+        """Nothing is delivered any more."""
+        self._hung_up = True
+        self._on_closed = self._on_drained = None
+        self._on_data = _ignore
+        self._early = []
+
+    def _tell_end(self) -> None:
+        on_closed, self._on_closed = self._on_closed, None
+        if on_closed is not None:
+            on_closed(self._outcome)
+
+
+def _ignore(data: bytes) -> None:
+    pass

@@ -1,0 +1,338 @@
+"""The laptop's end of the lossless stream: one Link over many pipes.
+
+    link = Link(secret, owner, on_event)    secret: the text in the relay's secret file
+    await link.attach(pipe)                 HELLO, REPLY, replay; drops and closes the old pipe
+    stream = link.open(target, endpoint)    "" = Jupyter; "tcp:127.0.0.1:6006"; "unix:/path"
+    link.state                              "down" (no pipe) | "suspect" (silent) | "up"
+    link.silence, link.round_trip           seconds
+    await link.wait_up(timeout) -> bool     await link.wait_trouble()
+    await link.facts() -> dict              what the relay knows (pid, Jupyter alive, build)
+    await link.close()                      BYE: the relay closes what this link opened
+
+A `BytePipe` (ssh/byte_pipe.py) is what transports.py gives us; its first words are in
+handshake.py.
+Events (LinkEvent) go to `on_event`, in the event loop's thread. The connections that run through a
+Link do not notice a change of pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
+from jupyter_hpc.connect.tunnel.handshake import Handshake, closed_early, refused
+from jupyter_hpc.connect.tunnel.link_events import (
+    LinkAlive,
+    LinkDown,
+    LinkEvent,
+    LinkLost,
+    LinkSuspect,
+    LinkTaken,
+    LinkUp,
+)
+from jupyter_hpc.connect.tunnel.one_shot import Exchange
+from jupyter_hpc.errors import ConnectError, SessionTaken
+from jupyter_hpc.relay import frames
+from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
+from jupyter_hpc.waiting import within
+
+PING_EVERY = 0.5
+#: Nothing heard for so many pings: the pipe is suspect. Counted in ticks of ours and not in
+#: seconds, so that a process that was stopped and goes on does not suspect at once.
+SUSPECT_AFTER = 4
+REPLY_TIMEOUT = 10.0
+FACTS_TIMEOUT = 5.0
+
+
+class Link:
+    """One session with a relay, over all its pipes."""
+
+    def __init__(
+        self, secret: str, owner: str, on_event: Callable[[LinkEvent], None] | None = None
+    ) -> None:
+        self.state: Literal["down", "suspect", "up"] = "down"
+        self.round_trip = 0.0
+        self.relay_build = ""
+        self.taken = False
+        self._secret = frames.digest(secret)
+        self._owner = frames.owner_id(owner)
+        self._on_event = on_event or (lambda event: None)
+        self._pipe: BytePipe | None = None
+        self._handshake: Handshake | None = None
+        self._heard = time.monotonic()
+        self._quiet_ticks = 0
+        self._left_at = time.monotonic()
+        self._ticker: asyncio.TimerHandle | None = None
+        self._up = asyncio.Event()
+        self._trouble = asyncio.Event()
+        self._trouble.set()
+        self._new_session()
+
+    def _new_session(self) -> None:
+        self._session = os.urandom(16)
+        self._attempt = 0
+        self._established = False
+        self._mux = Mux(on_bye=self._on_bye, on_pong=self._on_pong)
+
+    # -- state --------------------------------------------------------------------------
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last byte came."""
+        return time.monotonic() - self._heard
+
+    @property
+    def streams(self) -> int:
+        return self._mux.streams
+
+    async def wait_up(self, timeout: float | None = None) -> bool:
+        """Wait until the link is up; False if it is not after `timeout` seconds."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await within(self._up.wait(), timeout)
+        return self.state == "up"
+
+    async def wait_trouble(self) -> None:
+        """Wait until the link is suspect or down."""
+        await self._trouble.wait()
+
+    def doubt(self) -> None:
+        """The pipe is not likely to live: suspect it soon if nothing is heard."""
+        self._quiet_ticks = max(self._quiet_ticks, SUSPECT_AFTER - 1)
+
+    def _set_state(self, state: Literal["down", "suspect", "up"]) -> None:
+        if self.state == "up" and state != "up":
+            self._left_at = time.monotonic()
+        self.state = state
+        if state == "up":
+            self._up.set()
+            self._trouble.clear()
+        else:
+            self._up.clear()
+            self._trouble.set()
+
+    # -- streams ------------------------------------------------------------------------
+
+    def can_open(self) -> bool:
+        """Whether one more connection is within the limits."""
+        return self._mux.can_open()
+
+    def open(self, target: str, endpoint: Endpoint) -> Stream:
+        """A new stream; if no pipe is there, what is sent waits for one."""
+        return self._mux.open(target.encode("utf-8"), endpoint)
+
+    async def facts(self) -> dict[str, Any]:
+        """Ask the relay about itself and Jupyter; ConnectError if it does not answer."""
+        asked = Exchange(mark=b"\n")
+        if not self.can_open():
+            raise ConnectError("Too many connections are open to ask the relay.", "Try again.")
+        stream = self.open("control:", asked)
+        asked.stream = stream
+        stream.send(b'{"ask": "facts"}\n')
+        try:
+            answer = await within(asked.answer, FACTS_TIMEOUT)
+            facts: dict[str, Any] = json.loads(answer.partition(b"\n")[0])
+            return facts
+        except (asyncio.TimeoutError, ValueError, OSError) as error:
+            raise ConnectError(
+                "The relay on the node did not answer.", "The connection may be interrupted."
+            ) from error
+        finally:
+            stream.reset()
+
+    # -- pipes --------------------------------------------------------------------------
+
+    async def attach(self, pipe: BytePipe) -> None:
+        """Carry the link over `pipe` from now on. The old pipe is closed first.
+
+        ConnectError (PipeRefused, SessionTaken) if the relay does not accept it; the pipe
+        is closed then, and the link is down until the next attach.
+        """
+        if self.taken:
+            # Two gates that take the session from each other in turn would help nobody.
+            pipe.close()
+            raise session_taken()
+        # Before the relay is told how much has come, the old pipe must bring nothing more.
+        self._drop_pipe()
+        self._set_state("down")
+        self._pipe = pipe
+        self._handshake = Handshake(pipe, self._secret)
+        pipe.set_receiver(
+            lambda data: self._on_data(pipe, data),
+            lambda error: self._on_closed(pipe, error),
+            lambda: self._on_drained(pipe),
+        )
+        try:
+            if self._pipe is not pipe:
+                raise closed_early()
+            reply = await self._hello(pipe, self._handshake)
+            lost = reply.status == frames.GONE
+            if lost:
+                self._mux.end()
+                self._new_session()
+                self._on_event(LinkLost())
+                reply = await self._hello(pipe, self._handshake)
+            self._check(reply)
+            if self._pipe is not pipe:
+                # It brought the answer and closed before we came to read it.
+                raise closed_early()
+            self._attached(pipe, reply, self._handshake.rest, resumed=not lost)
+        except BaseException:
+            if self._pipe is pipe:
+                self._drop_pipe()
+            raise
+
+    async def _hello(self, pipe: BytePipe, handshake: Handshake) -> frames.Reply:
+        self._attempt += 1
+        hello = frames.Hello(
+            self._session,
+            self._owner,
+            self._attempt,
+            self._mux.received,
+            self._established,
+            os.urandom(frames.NUMBER_SIZE),
+        )
+        try:
+            reply = await within(handshake.hello(hello), REPLY_TIMEOUT)
+        except (asyncio.TimeoutError, TimeoutError) as error:
+            raise ConnectError(
+                f"The relay on the node gave no answer within {REPLY_TIMEOUT:g} s.",
+                "A new connection will be tried.",
+            ) from error
+        if self._pipe not in (pipe, None):
+            raise closed_early()  # another one was attached meanwhile
+        return reply
+
+    def _check(self, reply: frames.Reply) -> None:
+        if reply.status in (frames.NEW, frames.RESUMED):
+            if not self._mux.can_resume(reply.received):
+                self._lose_session(LinkLost())
+                raise ConnectError(
+                    "The relay on the node counts otherwise than this end does.",
+                    "A new session with it will be tried.",
+                )
+            return
+        if reply.status == frames.SUPERSEDED:
+            self._on_taken()
+            raise session_taken()
+        raise refused(reply.status)
+
+    def _attached(self, pipe: BytePipe, reply: frames.Reply, rest: bytes, resumed: bool) -> None:
+        self.relay_build = reply.build
+        self._established = True
+        self._note_heard()
+        self._mux.attach(pipe, reply.received)
+        self._handshake = None
+        self._set_state("up")
+        self._on_event(LinkUp(time.monotonic() - self._left_at, resumed))
+        if self._ticker is None:
+            self._tick()
+        if rest:
+            self._on_data(pipe, rest)
+
+    async def close(self) -> None:
+        """End the session at both ends; what was written is given a second to leave."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._ticker = None
+        pipe = self._pipe
+        self._mux.bye(frames.LEAVING)
+        if pipe is not None:
+            await asyncio.sleep(0)  # packets of one turn of the loop leave together, at its end
+            for _ in range(100):
+                if not pipe.queued():
+                    break
+                await asyncio.sleep(0.01)
+        self._drop_pipe()
+        self._set_state("down")
+
+    def _drop_pipe(self) -> None:
+        pipe, self._pipe = self._pipe, None
+        if pipe is not None:
+            pipe.close()
+        self._mux.detach()
+
+    # -- called by pipe and mux ---------------------------------------------------------
+
+    def _on_data(self, pipe: BytePipe, data: bytes) -> None:
+        if pipe is not self._pipe:
+            return
+        self._note_heard()
+        if self._handshake is not None:
+            self._handshake.received(data)
+            return
+        try:
+            self._mux.receive(data)
+        except frames.ProtocolError as error:
+            # A new session is clean; with this one nobody knows what was delivered.
+            self._lose_session(LinkLost())
+            self._lost_pipe(error)
+
+    def _on_closed(self, pipe: BytePipe, error: Exception | None) -> None:
+        if pipe is self._pipe:
+            self._lost_pipe(error)
+
+    def _lost_pipe(self, error: Exception | None) -> None:
+        self._drop_pipe()
+        if self._handshake is not None:
+            self._handshake.fail(closed_early())
+        if self.state != "down":
+            self._set_state("down")
+            self._on_event(LinkDown(error))
+
+    def _on_drained(self, pipe: BytePipe) -> None:
+        if pipe is self._pipe:
+            self._mux.pump()
+
+    def _on_bye(self, code: int) -> None:
+        """The relay ends the session; called by the mux, in the middle of its bytes."""
+        if code == frames.TAKEN_OVER:
+            self._on_taken()
+        else:
+            self._lose_session(LinkLost())
+        self._lost_pipe(None)
+
+    def _on_taken(self) -> None:
+        self.taken = True
+        self._lose_session(LinkTaken())
+
+    def _lose_session(self, event: LinkEvent) -> None:
+        self._mux.end()
+        self._new_session()
+        self._on_event(event)
+
+    def _on_pong(self, token: int) -> None:
+        if token:  # else the mux itself has asked
+            self.round_trip = max(0.0, time.monotonic() - token / 1e6)
+
+    # -- silence ------------------------------------------------------------------------
+
+    def _note_heard(self) -> None:
+        if self.state == "suspect":
+            silence = self.silence
+            self._set_state("up")
+            self._on_event(LinkAlive(silence))
+        self._heard = time.monotonic()
+        self._quiet_ticks = 0
+
+    def _tick(self) -> None:
+        self._ticker = asyncio.get_running_loop().call_later(PING_EVERY, self._tick)
+        self._quiet_ticks += 1
+        if self.state == "up" and self._quiet_ticks > SUSPECT_AFTER:
+            self._set_state("suspect")
+            self._on_event(LinkSuspect(self.silence))
+        self._mux.ping(int(time.monotonic() * 1e6))
+        self._mux.pump()
+
+
+def session_taken() -> SessionTaken:
+    """The error for a gate that another one of the same owner has replaced."""
+    return SessionTaken(
+        "Another jupyter-hpc on this computer has taken over this session.",
+        "Use that one, or end it with 'jupyter-hpc disconnect'.",
+    )

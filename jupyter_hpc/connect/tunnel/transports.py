@@ -1,0 +1,210 @@
+"""The ladder: ways to carry the stream between this machine and the node, best first.
+
+    ssh         second hop from here through the login connection
+    login-ssh   the login host's own `ssh NODE`
+    srun        stdin and stdout of a job step, started on the login host
+    direct      TCP from the login host to the node; only if asked for
+
+Every rung but the last starts the relay's attach command on the node and drops what
+start-up files print before it says that it is ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
+from jupyter_hpc.connect.ssh.interfaces import Connection, LoginConnection, RemoteProcess
+from jupyter_hpc.connect.ssh.prompts import Prompter
+from jupyter_hpc.connect.ssh.shell import Marker, command_line, script_for
+from jupyter_hpc.errors import HpcError, PipeRefused, RelayGone, Unreachable
+from jupyter_hpc.relay.frames import RELAY_READY
+from jupyter_hpc.text import printable
+from jupyter_hpc.waiting import within
+
+#: Rungs that are tried without being asked for, best first.
+AUTOMATIC = ("ssh", "login-ssh", "srun")
+RUNGS = (*AUTOMATIC, "direct")
+
+#: The attach command ends with this code when nothing answers on the relay's socket.
+_NO_RELAY = 3
+
+#: Printed on stderr before the command's own words; start-up files talk before it.
+_BEGIN = Marker("attach")
+
+_LOGIN_SSH = (
+    "ssh", "-T", "-x", "-a", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
+    "-o", "ClearAllForwardings=yes", "-o", "RemoteCommand=none", "-o", "ControlPath=none",
+    "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=40", "-e", "none",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Attach:
+    """What has to run, and where, to reach the relay of a job.
+
+    `argv` is the relay's attach command as it runs on `node`; `step_argv` is the same
+    command wrapped into a job step with unbuffered stdio (slurm.allocate.step_argv);
+    `direct` is the TCP address of the relay if it listens on one.
+    """
+
+    node: str
+    argv: tuple[str, ...]
+    step_argv: tuple[str, ...] = ()
+    direct: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The pipe that was opened, its rung, and why better rungs could not be used."""
+
+    rung: str
+    pipe: BytePipe
+    refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def reason(self) -> str:
+        """One sentence for people."""
+        if not self.refused:
+            return f"{self.rung} is the best way and works."
+        others = " ".join(f"{rung}: {why}" for rung, why in self.refused.items())
+        return f"{self.rung} is used because of the better ways none works. {others}"
+
+
+class Connections:
+    """The login connection and the node connections made through it."""
+
+    def __init__(self, login: LoginConnection, prompter: Prompter) -> None:
+        self.login = login
+        self._prompter = prompter
+        self._nodes: dict[str, Connection] = {}
+        self._opening = asyncio.Lock()
+
+    async def node(self, name: str, *, timeout: float = 15.0) -> Connection:
+        """The second hop to a node, opened once and kept. Raises PipeRefused."""
+        async with self._opening:
+            known = self._nodes.get(name)
+            if known is None or known.closed:
+                known = await self.login.open_node(name, self._prompter, timeout=timeout)
+                self._nodes[name] = known
+            return known
+
+    def close(self) -> None:
+        """Close everything, the login connection last."""
+        for node in self._nodes.values():
+            node.close()
+        self._nodes.clear()
+        self.login.close()
+
+
+async def open_pipe(
+    rung: str, connections: Connections, attach: Attach, *, timeout: float = 15.0
+) -> BytePipe:
+    """Open one rung.
+
+    Raises PipeRefused with the reason, RelayGone when the way works but no relay
+    answers at its end, HostKeyChanged, or Unreachable when the login is gone.
+    """
+    login = connections.login
+    if rung == "direct":
+        if attach.direct is None:
+            raise PipeRefused("The relay on the node listens on no TCP port.", "Use another way.")
+        return await login.open_tcp(*attach.direct, timeout=timeout)
+    if rung == "ssh":
+        node = await connections.node(attach.node, timeout=timeout)
+        return await _attached(rung, node, attach.argv, attach.node, timeout)
+    if rung == "login-ssh":
+        remote = command_line(script_for(attach.argv, _BEGIN))
+        words = [*_LOGIN_SSH, "--", attach.node, remote]
+        return await _attached(rung, login, words, attach.node, timeout)
+    if rung == "srun":
+        if not attach.step_argv:
+            raise PipeRefused("There is no job step to attach to.", "Use another way.")
+        return await _attached(rung, login, attach.step_argv, attach.node, timeout)
+    raise ValueError(f"no such rung: {rung}")
+
+
+async def choose(
+    connections: Connections,
+    attach: Attach,
+    *,
+    wanted: str = "auto",
+    remembered: str | None = None,
+    timeout: float = 15.0,
+) -> Chosen:
+    """Open the best rung that works.
+
+    `wanted` names one rung, or "auto"; `remembered` is the rung that worked on this
+    cluster before and is tried first. Raises PipeRefused with every reason if none works,
+    RelayGone if the node was reached and no relay answers there.
+    """
+    order: Sequence[str] = AUTOMATIC if wanted == "auto" else (wanted,)
+    if wanted == "auto" and remembered in AUTOMATIC:
+        order = (remembered, *[rung for rung in AUTOMATIC if rung != remembered])
+    refused: dict[str, str] = {}
+    gone: RelayGone | None = None
+    for rung in order:
+        try:
+            return Chosen(
+                rung, await open_pipe(rung, connections, attach, timeout=timeout), refused
+            )
+        except PipeRefused as error:
+            refused[rung] = error.message
+        except RelayGone as error:
+            # A login to the node does not see the /tmp of a job that has one of its own.
+            gone = error
+            refused[rung] = error.message
+    if gone is not None:
+        raise gone
+    reasons = " ".join(f"{rung}: {why}" for rung, why in refused.items())
+    raise PipeRefused(
+        f"There is no way to {attach.node}. {reasons}",
+        "Ask the site whether SSH to nodes with a job, or `srun --overlap`, is allowed.",
+    )
+
+
+async def _attached(
+    rung: str, host: Connection, argv: Sequence[str], node: str, timeout: float
+) -> BytePipe:
+    process = await host.start(command_line(script_for(argv, _BEGIN)), timeout=timeout)
+    ready: bytes | None = None
+    late = False
+    try:
+        ready = await within(process.skip_past(RELAY_READY), timeout)
+    except (TimeoutError, asyncio.TimeoutError):
+        late = True
+    finally:
+        if ready is None:
+            # The exit code comes a moment after the end of the output.
+            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                await within(process.wait_ended(), 0.0 if late else 2.0)
+            process.close()
+    if ready is None:
+        raise _no_attach(rung, host, process, node, timeout if late else None)
+    return process
+
+
+def _no_attach(
+    rung: str, host: Connection, process: RemoteProcess, node: str, waited: float | None
+) -> HpcError:
+    said = printable(_BEGIN.after_last(process.stderr).decode("utf-8", "replace"), 300).strip()
+    if process.returncode == _NO_RELAY:
+        return RelayGone(
+            f"On {node} no relay answers{': ' + said if said else ''}.",
+            "Jupyter has to be started again in the job.",
+        )
+    if waited is not None:
+        problem = f"no answer within {waited:g} s"
+    elif process.returncode is None:
+        if host.closed:
+            return Unreachable(f"The connection to {host.host} is closed.", "Connect again.")
+        problem = "the connection was closed"
+    else:
+        problem = f"it ended with exit code {process.returncode}"
+    return PipeRefused(
+        f"Attaching by {rung} to {node} failed: {(said or problem).rstrip('.')}.",
+        "Another way is tried, unless one was asked for.",
+    )

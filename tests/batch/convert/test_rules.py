@@ -1,0 +1,258 @@
+"""What is dropped, moved, refused or reported, and that the report names it all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_hpc.batch.convert.files import prepare_script
+from tests.batch.notebooks import AnyCell, Code, Text, converted, run_script, write_notebook
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("%nosuchmagic a b", "%nosuchmagic is not known"),
+        ("x = 1\n%%nosuchcell\nx", "%nosuchcell is not known"),
+        ("%%R\nx <- 1", "another language"),
+        ("%debug", "nobody is there"),
+        ("%save a.py 1-2", "writes what was typed"),
+        ("magics = %lsmagic\nprint(magics)", "Only a notebook knows the value"),
+        ("%history -f all.py", "more than the cells of this notebook"),
+        ("%history ~1/1-3", "more than the cells of this notebook"),
+        ("for i in range(2):\n    %history", "more than the cells of this notebook"),
+        ("%store x", "from one notebook to the next"),
+        ("!sleep 100 &", "in the background"),
+        ("%%bash --bg --proc p\nsleep 1", "in the background"),
+        ("%run other.ipynb", "was not found"),
+        ("from IPython.core.magic import Magics", "magics of its own"),
+        ("%%time x = 1\ny = 2", "%%time cannot have code"),
+        ("import _hpc", "the name _hpc"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_with_its_cell(
+    cell: str, words: str, tmp_path: Path
+) -> None:
+    conversion = converted(tmp_path, [Text("intro"), cell])
+    assert not conversion.ok and conversion.script == ""
+    assert conversion.refusals[0].cell == (0 if "_hpc" in cell else 2)
+    assert words in str(conversion.refusals[0])
+
+
+def test_every_magic_and_shell_line_is_in_the_report(tmp_path: Path) -> None:
+    cells: list[AnyCell] = [
+        "%matplotlib inline\nimport os\n\n!ls\nx = !ls\n%cd ..",
+        "print('''\n%not a magic\n''')\nfor i in x:\n    !echo {i}\n    %time y = 1\nx?",
+        "%%time\nx\n!echo inside",
+        "%%bash\necho",
+        "ls",
+        "%load_ext tensorboard\n# != and !\n%tensorboard --logdir x\n"
+        "!echo a \\\n  b\n!apt install x",
+    ]
+    changes = converted(tmp_path, cells).changes
+    lines = {(c.cell, c.line) for c in changes}
+    assert {(1, 1), (1, 4), (1, 5), (1, 6), (2, 5), (2, 6), (2, 7)} <= lines
+    assert {(3, 1), (3, 3), (4, 1), (5, 1), (6, 1), (6, 3), (6, 4), (6, 6)} <= lines
+    assert (2, 2) not in lines
+    assert all(change.what and change.why and change.source for change in changes)
+
+
+def test_the_history_is_that_of_the_cells_so_far(tmp_path: Path) -> None:
+    cells: list[AnyCell] = [
+        Text("intro"),
+        "x = 1\ny = 2",
+        "",
+        "!true",
+        "%history",
+        "%hist -n 1-2 4",
+    ]
+    ran = run_script(converted(tmp_path / "n", cells), tmp_path / "w")
+    assert ran.outputs[5].text == "x = 1\ny = 2\n!true\n%history"
+    assert ran.outputs[6].text == "   1:\nx = 1\ny = 2\n   2: !true\n   4: %hist -n 1-2 4"
+
+
+def test_installs_and_downloads_move_to_the_prepare_step(tmp_path: Path) -> None:
+    conversion = converted(
+        tmp_path,
+        [
+            "URL = 'https://example.org/data.zip'",
+            "!pip install -q torch==2.1 'numpy<2' -r more.txt\n%pip install pandas",
+            "!wget {URL} -O data.zip && unzip data.zip",
+            "!git clone https://example.org/repo\n%cd repo\n!pip install -e .",
+            "!apt-get install -y graphviz",
+            "%%bash\n# data\ncurl -O https://example.org/x\nconda install -y foo",
+            "import sys\n!{sys.executable} -m pip install rich",
+            "!pip list",
+            "for u in [URL]:\n    !wget {u}",
+        ],
+    )
+    assert conversion.ok
+    commands = [step.command for step in conversion.prepare]
+    assert commands == [
+        "pip install -q torch==2.1 'numpy<2' -r more.txt",
+        "pip install pandas",
+        "wget https://example.org/data.zip -O data.zip",
+        "git clone https://example.org/repo",
+        "cd repo",
+        "pip install -e .",
+        "apt-get install -y graphviz",
+        "curl -O https://example.org/x",
+        "conda install -y foo",
+        "python -m pip install rich",
+    ]
+    assert [step.kind for step in conversion.prepare][6] == "system"
+    assert conversion.requirements == (
+        *("torch==2.1", "numpy<2", "-r more.txt", "pandas", "-e .", "rich"),
+    )
+    body = [line for line in conversion.script.splitlines() if not line.startswith("#")]
+    assert not any("pip install" in line or "wget https" in line for line in body)
+    assert "_hpc.sh('unzip data.zip')" in body
+    assert "_hpc.sh('pip list')" in body
+    assert any("needs the Internet" in notice.message for notice in conversion.notices)
+
+
+def test_a_download_happens_in_its_folder(tmp_path: Path) -> None:
+    conversion = converted(
+        tmp_path,
+        [
+            "WHERE = 'my data'",
+            "!mkdir '{WHERE}'; cd '{WHERE}' && wget https://example.org/x.zip && unzip x.zip",
+            "!false; pip install rich; echo shown",
+        ],
+    )
+    commands = [step.command for step in conversion.prepare]
+    assert commands == [
+        "mkdir -p 'my data' && cd 'my data' && wget https://example.org/x.zip",
+        "pip install rich",
+    ]
+    script = prepare_script(conversion.prepare, "a.ipynb")
+    assert script.count("try bash -c ") == 2 and "|| exit 1" not in script
+    assert conversion.requirements == ("rich",)
+    assert "mkdir -p '{WHERE}'; cd '{WHERE}' && unzip x.zip" in conversion.script
+    assert "_hpc.sh('false; echo shown')" in conversion.script
+
+
+def test_hidden_state_is_reported(tmp_path: Path) -> None:
+    conversion = converted(
+        tmp_path,
+        [
+            Code("total = start + 1", count=5),
+            Code("start = 1", count=3),
+            "def later():\n    return helper() + missing\nlater",
+            "def helper(): return 1\n[n for n in range(3)]\nprint(total)",
+            "lambda a: a + nowhere",
+        ],
+    )
+    messages = {(n.cell, n.message) for n in conversion.notices}
+    assert (
+        1,
+        "'start' is used here, but gets its value only in cell 2. "
+        "Cell 2 was run before this one (3 before 5).",
+    ) in messages
+    assert (3, "'missing' is used here, but no cell gives it a value.") in messages
+    assert (5, "'nowhere' is used here, but no cell gives it a value.") in messages
+    assert len(messages) == 3
+
+
+def test_nothing_is_said_about_names_after_a_star_import(tmp_path: Path) -> None:
+    assert converted(tmp_path, ["from math import *", "sin(x)"]).notices == ()
+
+
+def test_notices_about_downloads_stored_errors_and_processes(tmp_path: Path) -> None:
+    conversion = converted(
+        tmp_path,
+        [
+            "import torchvision\nd = torchvision.datasets.MNIST('.', download=True)",
+            "import multiprocessing\nmultiprocessing.set_start_method('spawn')",
+            Code("1 / 0", outputs=({"output_type": "error", "ename": "ZeroDivisionError"},)),
+            "open('/content/drive/x')",
+        ],
+    )
+    text = "\n".join(f"{n.cell} {n.message}" for n in conversion.notices)
+    for words in ("1 torchvision.datasets.MNIST() downloads", "2 New processes", "4 /content"):
+        assert words in text
+    assert "3 This cell ended with ZeroDivisionError" in text
+
+
+def test_comments_and_markdown_survive(tmp_path: Path) -> None:
+    script = converted(tmp_path, [Text("# Title\n\ntext"), "x = [1]  # one\n# alone\nx"]).script
+    for line in ("# # Title", "# text", "x = [1]  # one", "# alone", "# %% [cell 2]"):
+        assert line in script.splitlines()
+
+
+def test_a_failure_names_its_cell(tmp_path: Path) -> None:
+    cells: list[AnyCell] = ["def broken():\n    return 1 / 0", Text("text"), "x = 1\nbroken()"]
+    ran = run_script(converted(tmp_path, cells), tmp_path / "script")
+    assert ran.code == 1
+    assert "ZeroDivisionError" in ran.stderr
+    assert "defined in cell 1" in ran.stderr
+    assert "failed in cell 3 of a.ipynb" in ran.stderr
+
+
+def test_a_notebook_that_another_one_runs(tmp_path: Path) -> None:
+    write_notebook(tmp_path / "base.ipynb", [Text("setup"), "!echo from base\nseed = 7", "seed"])
+    conversion = converted(tmp_path, ["%run base.ipynb\nseed + 1", "seed"])
+    ran = run_script(conversion, tmp_path / "script")
+    assert ran.outputs[1].text == "from base\n7\n8"
+    assert (1, "base.ipynb: !echo from base") in {(c.cell, c.source) for c in conversion.changes}
+    write_notebook(tmp_path / "base.ipynb", ["%run base.ipynb"])
+    assert "in a circle" in str(converted(tmp_path, ["%run base.ipynb"]).refusals[0])
+
+
+def test_colab_and_widgets_have_stand_ins(tmp_path: Path) -> None:
+    cells: list[AnyCell] = [
+        "from google.colab import drive, files\ndrive.mount('/content/drive')",
+        "try:\n    import google.colab\n    where = 'colab'\n"
+        "except ImportError:\n    where = 'here'\nwhere",
+        "import ipywidgets as widgets\nfrom ipywidgets import interact, fixed",
+        "@interact(x=(0, 10), y=['a', 'b'], z=True)\ndef f(x, y, z, w=2):\n    print(x, y, z, w)",
+        "s = widgets.IntSlider(value=3, min=1)\nb = widgets.Button(description='go')\n"
+        "b.on_click(print)\ns.value",
+        "interact(lambda a, b: print(a, b), a=0.5, b=fixed(4));",
+        "widgets.interactive(print, )",
+        "from IPython.html.widgets import interact\ninteract(lambda a: print(a), a=1);",
+        "interact(lambda a, b, c: print(a, b, c), a=(1, 10, 2), b=(0.0, 1.0, 0.4), c=(0.0, 3));",
+        # As a module beside the notebook would make it, which imports ipywidgets itself.
+        "Real = type('Real', (), {'__module__': 'ipywidgets.widgets', 'value': 7})\n"
+        "interact(lambda a: print(a), a=Real());",
+        "widgets.jslink((s, 'value'), (s, 'value')).unlink()",
+        # A control of the notebook's own.
+        "from traitlets import Unicode, observe\nclass Own(widgets.DOMWidget):\n"
+        "    _view_name = Unicode('OwnView').tag(sync=True)\n    value = Unicode('a')\n"
+        "    @observe('value')\n    def _said(self, change): self.on_value(change['new'])\n"
+        "    def __init__(self, **named):\n        self.on_value = widgets.CallbackDispatcher()\n"
+        "        super().__init__(**named)",
+        "own = Own(description='x')\nown.on_value.register_callback(print)\n"
+        "own.value = 'b'\nown.value",
+    ]
+    ran = run_script(converted(tmp_path, cells), tmp_path / "script")
+    assert ran.code == 0, ran.stderr
+    assert [ran.outputs[n].text for n in (2, 4, 5, 6, 8, 9, 10, 13)] == [
+        *("'here'", "5 a True 2", "3", "0.5 4", "1", "5 0.4 1.5", "7", "b\n'b'"),
+    ]
+    assert "not mounted" in ran.stderr
+
+
+def test_questions_must_be_answered(tmp_path: Path) -> None:
+    cells: list[AnyCell] = [
+        "name = input('Who? ')\nprint('hello', name)",
+        "from getpass import getpass\nkey = getpass()\nprint(len(key))",
+    ]
+    conversion = converted(tmp_path, cells)
+    kinds = {p.name: p.kind for p in conversion.parameters}
+    assert kinds == {"name": "question", "KEY": "secret"}
+    ran = run_script(conversion, tmp_path / "one")
+    assert ran.code == 1 and "--set name=" in ran.stderr
+    ran = run_script(conversion, tmp_path / "two", ["--set", "name=you"], {"KEY": "abc"})
+    assert ran.outputs[1].text == "Who?\nhello you" and ran.outputs[2].text == "3"
+
+
+def test_a_question_in_a_loop_has_no_single_answer(tmp_path: Path) -> None:
+    conversion = converted(tmp_path, ["while True:\n    q = input()\n    break"])
+    assert conversion.parameters[0].repeated
+
+
+def test_a_bare_exit_ends_the_run(tmp_path: Path) -> None:
+    ran = run_script(converted(tmp_path, ["print(1)", "exit", "print(2)"]), tmp_path / "script")
+    assert ran.code == 0 and ran.outputs[1].text == "1" and 3 not in ran.outputs

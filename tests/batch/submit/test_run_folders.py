@@ -1,0 +1,91 @@
+"""Run folders: whole or not there, and nothing left of a job that is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_hpc.batch.submit.results import results_of
+from jupyter_hpc.batch.submit.runs import note_run
+from jupyter_hpc.batch.submit.snapshot import create_run_folder
+from jupyter_hpc.batch.submit.submit import SubmitOptions, prepare, submit
+from jupyter_hpc.errors import CommandFailed, CommandTimeout, SubmitRejected
+from jupyter_hpc.runner import Completed, LocalRunner
+from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.models import Submitted
+from tests.batch.notebooks import write_notebook
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> LocalRunner:
+    return LocalRunner({"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "MINE": "1"})
+
+
+async def test_a_run_folder_appears_whole_or_not_at_all(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    folder = tmp_path / "deep" / "run it's"
+    await create_run_folder(runner, str(folder), {"a.sh": b"#!/bin/sh\n", "d/b": b"x"})
+    assert (folder / "d" / "b").read_bytes() == b"x" and (folder / "logs").is_dir()
+    assert (folder.stat().st_mode & 0o777, (folder / "a.sh").stat().st_mode & 0o777) == (
+        *(0o700, 0o700),
+    )
+    with pytest.raises(CommandFailed):
+        await create_run_folder(runner, str(folder), {"a.sh": b"other"})
+    assert (folder / "a.sh").read_bytes() == b"#!/bin/sh\n"
+    assert [entry.name for entry in folder.parent.iterdir()] == ["run it's"]
+
+
+async def test_the_times_of_a_run_folder_are_those_of_the_cluster(
+    tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = time.time() + 3600
+    monkeypatch.setattr("jupyter_hpc.batch.submit.snapshot.time.time", lambda: ahead)
+    files = {"conversion.json": b"{}", "work/given.txt": b"1"}
+    await create_run_folder(runner, str(tmp_path / "run"), files)
+    await note_run(runner, "5", str(tmp_path / "run"))
+    await asyncio.sleep(0.05)
+    (tmp_path / "run" / "work" / "new.txt").write_bytes(b"2")
+    results = await results_of(runner, "5")
+    assert [file.path for file in results.files] == ["files/new.txt"]
+
+
+class _Queue(SlurmClient):
+    """A client whose sbatch answers as it is told."""
+
+    answer: Submitted | SubmitRejected
+
+    async def submit_file(self, path: str, *_: Any, **__: Any) -> Submitted:
+        assert Path(path).is_file()
+        if isinstance(self.answer, SubmitRejected):
+            raise self.answer
+        return self.answer
+
+
+class _NoNotes(LocalRunner):
+    """The way to the cluster is cut as soon as the job is in the queue."""
+
+    async def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        if "jupyter-hpc/runs" in " ".join(argv):
+            raise CommandTimeout("No answer.")
+        return await super().run(argv, **options)
+
+
+async def test_a_refused_job_leaves_nothing_and_an_accepted_one_is_never_lost(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["print(1)"])
+    prepared = await prepare(path, SubmitOptions(), runner, None)
+    queue = _Queue(runner)
+    queue.answer = SubmitRejected("Too many jobs.")
+    with pytest.raises(SubmitRejected):
+        await submit(prepared, runner, queue)
+    assert not Path(prepared.job.run_dir).exists()
+    queue.answer = Submitted("12", "")
+    done = await submit(prepared, _NoNotes(), queue)
+    assert done.job_id == "12" and "was not noted" in done.messages[0]

@@ -1,0 +1,26 @@
+"""What the tests of an open gate share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from tests.connect.proxy.helpers import World
+from tests.waiting import until
+
+HTML: dict[str, Any] = {"Accept": "text/html"}
+WAITING = "Waiting in the queue"
+
+
+async def channel(world: World) -> WebSocketClientConnection:
+    return await websocket_connect(f"ws://localhost:{world.port}/api/kernels/x/channels")
+
+
+async def held(world: World, count: int = 1) -> None:
+    """Wait until so many requests wait for the pipe."""
+
+    def waiting() -> int:
+        return sum(getattr(one, "_phase", "") == "work" for one in world.gate._connections)
+
+    await until(lambda: waiting() == count)

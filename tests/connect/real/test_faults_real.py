@@ -1,0 +1,300 @@
+"""What laptops and clusters do to a session, on a real Slurm with real SSH.
+
+Short forms; the long ones are marked `faults` and run by `make faults`. In each: no
+hang, a true sentence, nothing orphaned, and where the job lives, the session comes
+back by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.cluster.layout import user_named
+from tests.connect.real.sessions import Session, connected, run
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Iterator[Laptop]:
+    fresh = cluster.laptop("alice", "faults")
+    fresh.write_profile("mini", {"slurm": {"poll_seconds": 3}})
+    yield fresh
+    cluster.heal()  # a node that cannot end frozen processes in time is drained by Slurm
+
+
+def _answers(session: Session, timeout: float = 15) -> None:
+    """Jupyter answers through the port, at the latest after `timeout` seconds."""
+    status = 0
+
+    def good() -> bool:
+        nonlocal status
+        with contextlib.suppress(OSError):
+            status = session.get("/api")[0]
+        return status == 200
+
+    eventually(
+        good,
+        lambda: f"the port answers {status}; {session.names()} {session.errors}",
+        seconds=timeout,
+    )
+
+
+def _pids(cluster: Cluster, host: str, pattern: str) -> list[str]:
+    found = cluster.run(host, ["pgrep", "-u", "alice", "-f", pattern])
+    return found.stdout.split()
+
+
+def _cut(cluster: Cluster) -> Callable[[], None]:
+    cluster.cut("laptop")
+    return lambda: cluster.restore("laptop")
+
+
+def _hole(cluster: Cluster) -> Callable[[], None]:
+    cluster.black_hole()
+    return cluster.fill_hole
+
+
+@pytest.mark.parametrize("kind", [_cut, _hole], ids=["cut", "black-hole"])
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        3,
+        15,
+        pytest.param(5, marks=pytest.mark.faults),
+        pytest.param(30, marks=pytest.mark.faults),
+        pytest.param(120, marks=pytest.mark.faults),
+    ],
+)
+def test_the_link_is_interrupted(
+    cluster: Cluster, laptop: Laptop, kind: Callable[[Cluster], Callable[[], None]], seconds: int
+) -> None:
+    with connected(laptop, "mini") as session:
+        job = session.wait_for("ready")["job_id"]
+        restore = kind(cluster)
+        try:
+            event = session.wait_for("reconnecting", 10)
+            assert event["text"]
+            time.sleep(max(0.0, seconds - 2))
+            status, body, _ = session.get("/lab", {"Accept": "text/html"})
+            assert status == 200
+            assert b"Reconnecting" in body
+        finally:
+            restore()
+        session.wait_for("reconnected", 20)
+        _answers(session)
+        assert session.process.poll() is None
+        assert "ended" not in session.names()
+        assert cluster.jobs() == [job]
+
+
+@pytest.mark.parametrize("seconds", [15, pytest.param(60, marks=pytest.mark.faults)])
+def test_the_laptop_sleeps(cluster: Cluster, laptop: Laptop, seconds: int) -> None:
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+        session.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        session.process.send_signal(signal.SIGCONT)
+        _answers(session, 20)
+        assert session.process.poll() is None
+
+
+def test_the_manager_is_killed_and_connect_run_again(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini") as session:
+        first = session.wait_for("ready")
+        session.process.kill()
+        session.wait_exit()
+    with connected(laptop, "mini") as session:
+        again = session.wait_for("ready")
+        assert (again["job_id"], again["port"]) == (first["job_id"], first["port"])
+        _answers(session)
+        assert len(_pids(cluster, "cpu01", "jupyter-lab")) == 1
+
+
+@pytest.mark.parametrize("host", ["login1", "cpu01"])
+def test_an_sshd_session_is_killed(cluster: Cluster, laptop: Laptop, host: str) -> None:
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+        assert cluster.kill_sessions(host) > 0
+        session.wait_for("reconnecting", 10)
+        session.wait_for("reconnected", 15)
+        _answers(session)
+
+
+def test_jupyter_is_killed_and_started_again(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini") as session:
+        job = session.wait_for("ready")["job_id"]
+        seen = len(session.events)
+        (jupyter,) = _pids(cluster, "cpu01", "jupyter-lab")
+        cluster.run("cpu01", ["kill", "-9", jupyter])
+        again = session.wait_for("ready", 40, after=seen)
+        assert again["job_id"] == job
+        said = [event["text"] for event in session.events if event["event"] == "warning"]
+        assert any("started again" in text for text in said)
+        _answers(session)
+
+
+def test_the_relay_is_killed_and_kernels_live_on(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+        before = _pids(cluster, "cpu01", "jupyter-lab")
+        (relay,) = _pids(cluster, "cpu01", "relay.py --serve")
+        cluster.run("cpu01", ["kill", "-9", relay])
+        session.wait_for("reconnected", 20)
+        _answers(session)
+        assert _pids(cluster, "cpu01", "jupyter-lab") == before
+
+
+def test_the_job_is_cancelled_elsewhere(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini") as session:
+        job = session.wait_for("ready")["job_id"]
+        cluster.run("login1", ["scancel", job], user="alice")
+        ended = session.wait_for("ended", 30)
+        assert ended["cause"] == "cancelled"
+        assert "you" in ended["text"]
+        assert session.wait_exit() == 1
+
+
+@pytest.mark.faults
+def test_the_time_limit_is_reached(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini", "--time", "1") as session:
+        session.wait_for("ready")
+        assert "minute" in session.wait_for("warning", 30)["text"]
+        ended = session.wait_for("ended", 150)
+        assert ended["cause"] == "time_limit"
+        assert session.wait_exit() == 1
+
+
+@pytest.mark.faults
+def test_the_node_is_lost(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+        cluster.cut("cpu01")
+        try:
+            ended = session.wait_for("ended", 120)
+            assert ended["cause"] == "node_failure"
+        finally:
+            cluster.restore("cpu01")
+            cluster.run("login1", ["scontrol", "update", "nodename=cpu01", "state=resume"])
+
+
+@pytest.mark.parametrize("seconds", [8, pytest.param(30, marks=pytest.mark.faults)])
+def test_the_controller_is_away(cluster: Cluster, laptop: Laptop, seconds: int) -> None:
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+        cluster.stop("login1", "slurmctld")
+        try:
+            time.sleep(seconds)
+            _answers(session)
+        finally:
+            cluster.start("login1", "slurmctld")
+        time.sleep(5)
+        _answers(session)
+        assert session.process.poll() is None
+        assert "ended" not in session.names()
+
+
+def test_a_pending_allocation_survives_a_cut(cluster: Cluster, laptop: Laptop) -> None:
+    cluster.run(
+        "login1",
+        ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"],
+        user="mallory",
+    )
+    try:
+        with connected(laptop, "mini") as session:
+            job = session.wait_for("pending")["job_id"]
+            cluster.black_hole()
+            try:
+                time.sleep(6)
+                cluster.run("login1", ["scancel", "--user=mallory"])
+                time.sleep(4)
+            finally:
+                cluster.fill_hole()
+            ready = session.wait_for("ready", 60)
+            assert ready["job_id"] == job
+    finally:
+        cluster.run("login1", ["scancel", "--user=mallory"])
+
+
+@pytest.mark.parametrize("state", ["full", "read-only"])
+def test_the_home_folder_cannot_be_written(cluster: Cluster, laptop: Laptop, state: str) -> None:
+    if state == "full":
+        cluster.homes.fill("alice")
+    else:
+        cluster.homes.lock("alice")
+    try:
+        with connected(laptop, "mini") as session:
+            ready = session.wait_for("ready", 60)
+            said = [event["text"] for event in session.events if event["event"] == "warning"]
+            assert any("home folder" in text for text in said)
+            _answers(session)
+            session.end()
+        with connected(laptop, "mini") as session:
+            assert session.wait_for("ready")["job_id"] == ready["job_id"]
+        cluster.run("login1", ["scancel", "--user=alice"])
+        cluster.wait_until_idle()
+        left = cluster.run(ready["node"], ["find", "/tmp", "-user", "alice", "-name", "j*h*"])
+        assert left.stdout == ""
+    finally:
+        cluster.homes.restore("alice")
+
+
+def test_the_port_is_taken(cluster: Cluster, laptop: Laptop) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        failed = run(laptop, "connect", "mini", "--port", str(port))
+    assert failed.returncode == 1
+    assert f"Port {port}" in failed.stderr
+    assert "--port" in failed.stderr
+    assert cluster.jobs() == []
+
+
+@pytest.mark.faults
+def test_a_node_that_hangs_does_not_make_us_log_in_for_ever(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+        before = cluster.authentications()
+        node = cluster.hosts["cpu01"]
+        frozen = [
+            process.pid
+            for process in node.processes()
+            if process.uid == user_named("alice").uid or process.argv[0].startswith("sshd")
+        ]
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            session.wait_for("reconnecting", 10)
+            time.sleep(70)
+        finally:
+            for pid in frozen:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+        session.wait_for("reconnected", 60)
+        _answers(session)
+        assert cluster.authentications() - before <= 2
+
+
+@pytest.mark.faults
+def test_a_host_that_ends_every_connection_is_not_stormed(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+        before = cluster.authentications()
+        deadline = time.monotonic() + 40
+        while time.monotonic() < deadline:
+            cluster.kill_sessions("login1", "alice")
+            time.sleep(0.3)
+        assert 2 <= cluster.authentications() - before <= 7
+        session.wait_for("reconnected", 150, after=len(session.events))
+        _answers(session)

@@ -1,0 +1,187 @@
+"""connect at a terminal, on the real cluster: prompts, Ctrl-C, the background."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.connect.real.sessions import command, connected, environment, run
+from tests.connect.real.terminal import Terminal
+from tests.waiting import eventually
+
+ClusterFactory = Callable[..., Cluster]
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Iterator[Laptop]:
+    fresh = cluster.laptop("alice", "terminal")
+    fresh.write_profile("mini", {"slurm": {"poll_seconds": 3}})
+    yield fresh
+    run(fresh, "stop", "mini")
+    cluster.run("login1", ["scancel", "--user=alice"])
+    cluster.wait_until_idle(60)
+
+
+def _at(laptop: Laptop, *words: str) -> Terminal:
+    return Terminal(command(*words), environment(laptop))
+
+
+def _no_manager(laptop: Laptop) -> bool:
+    return run(laptop, "status", "--json").stdout == "[]\n"
+
+
+def test_leaving_keeps_the_job_and_ends_the_manager(cluster: Cluster, laptop: Laptop) -> None:
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect(r"JupyterLab on cpu01 \(job \d+, over ssh\): http://localhost:\d+/lab")
+        terminal.control_c()
+        terminal.expect("Your choice")
+        terminal.type("l\n")
+        terminal.expect(r"Job \d+ stays")
+        assert terminal.wait() == 0
+    assert run(laptop, "status", "--json").stdout.strip() == "[]"
+    assert len(cluster.jobs()) == 1
+
+
+def test_the_background_and_coming_back(cluster: Cluster, laptop: Laptop) -> None:
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect(r"over ssh\): http")
+        terminal.control_c()
+        terminal.expect("Your choice")
+        terminal.type("b\n")
+        terminal.expect("jupyter-hpc status")
+        assert terminal.wait() == 0
+    (entry,) = json.loads(run(laptop, "status", "--json").stdout)
+    assert entry["state"] == "ready"
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect("is connected already")
+        assert terminal.wait() == 0
+    assert run(laptop, "stop", "mini").returncode == 0
+    assert "RUNNING" not in cluster.run("login1", ["squeue", "-h", "-o", "%T"]).stdout
+
+
+def test_a_second_connect_tells_how_far_the_first_is(cluster: Cluster, laptop: Laptop) -> None:
+    cluster.run(
+        "login1", ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"], user="mallory"
+    )
+    try:
+        with connected(laptop, "mini") as session:
+            waits = session.wait_for("pending")
+            (event,) = map(json.loads, run(laptop, "connect", "mini", "--json").stdout.splitlines())
+            assert event.keys() == waits.keys() and event["job_id"] == waits["job_id"]
+            assert event["event"] == "pending" and event["reason_text"]
+            assert f"Job {event['job_id']} waits" in run(laptop, "connect", "mini").stderr
+            assert "connected" not in run(laptop, "connect", "mini").stderr
+    finally:
+        cluster.run("login1", ["scancel", "--user=mallory"])
+
+
+def test_connect_opens_a_session_in_the_background_anew_when_its_job_is_over(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    def state() -> str:
+        (entry,) = json.loads(run(laptop, "status", "--json").stdout)
+        return str(entry["state"])
+
+    assert run(laptop, "connect", "mini", "--detach").returncode == 0
+    (first,) = cluster.jobs()
+    cluster.run("login1", ["scancel", first])
+    eventually(lambda: state() == "ended")
+    assert run(laptop, "connect", "mini", "--detach").returncode == 0
+    assert state() == "ready" and first not in cluster.jobs()
+
+
+def test_cancelling_while_the_job_waits(cluster: Cluster, laptop: Laptop) -> None:
+    cluster.run(
+        "login1", ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"], user="mallory"
+    )
+    try:
+        with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+            terminal.expect(r"Job \d+ waits: ")
+            terminal.control_c()
+            terminal.expect("Your choice")
+            terminal.type("c\n")
+            terminal.expect("was cancelled, as asked")
+            assert terminal.wait() == 0
+        names = cluster.run("login1", ["squeue", "-h", "-o", "%u"]).stdout.split()
+        assert names == ["mallory"]
+    finally:
+        cluster.run("login1", ["scancel", "--user=mallory"])
+
+
+def test_a_closed_terminal_leaves_no_manager(cluster: Cluster, laptop: Laptop) -> None:
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect(r"over ssh\): http")
+        (entry,) = json.loads(run(laptop, "status", "--json").stdout)
+    eventually(lambda: _no_manager(laptop))
+    assert cluster.jobs() == [entry["job_id"]]
+
+
+def test_a_manager_that_is_killed_is_missed(cluster: Cluster, laptop: Laptop) -> None:
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect(r"over ssh\): http")
+        (entry,) = json.loads(run(laptop, "status", "--json").stdout)
+        os.kill(entry["pid"], signal.SIGKILL)
+        terminal.expect("has ended without a word")
+        terminal.expect(f"Job {entry['job_id']} stays")
+        assert terminal.wait() == 1
+
+
+def test_an_unknown_host_key_is_asked_about_once(cluster: Cluster) -> None:
+    laptop = cluster.laptop("alice", "newcomer", knows=())
+    laptop.write_profile("mini")
+    laptop.ssh_config.write_text(
+        laptop.ssh_config.read_text().replace("StrictHostKeyChecking yes", "")
+    )
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect("authenticity of host")
+        terminal.expect("yes/no")
+        terminal.type("yes\n")
+        terminal.expect(r"over \S+\): http")
+    eventually(lambda: _no_manager(laptop))
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+    cluster.run("login1", ["scancel", "--user=alice"])
+
+
+def test_password_and_code(cluster_with: ClusterFactory) -> None:
+    cluster = cluster_with(accounting=False, mfa=True)
+    laptop = cluster.laptop("alice", "mfa")
+    laptop.write_profile("mini")
+    before = cluster.authentications("login1", "alice")
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect("[Pp]assword")
+        terminal.type(f"{cluster.password}\n")
+        terminal.expect("[Cc]ode")
+        terminal.type(f"{cluster.code()}\n")
+        terminal.expect(r"over \S+\): http")
+        assert cluster.authentications("login1", "alice") == before + 1
+        terminal.control_c()
+        terminal.expect("Your choice")
+        terminal.type("c\n")
+        assert terminal.wait() == 0
+
+
+def test_a_wrong_code_is_one_attempt(cluster_with: ClusterFactory) -> None:
+    cluster = cluster_with(accounting=False, mfa=True)
+    laptop = cluster.laptop("alice", "mfa")
+    laptop.write_profile("mini")
+    cluster.wait_until_idle(60)
+    before = cluster.failed_authentications("login1", "alice")
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect("[Pp]assword")
+        terminal.type(f"{cluster.password}\n")
+        terminal.expect("[Cc]ode")
+        terminal.type("000000\n")
+        terminal.expect("Error: ")
+        assert terminal.wait() == 1
+    assert cluster.failed_authentications("login1", "alice") == before + 1
+    assert cluster.jobs() == []
+    silent = run(laptop, "connect", "mini")
+    assert silent.returncode == 1
+    assert "terminal" in silent.stderr

@@ -1,0 +1,154 @@
+"""When a new pipe is dialled, and when not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jupyter_hpc.connect.session.reconnect import DialFailed, SleepWatch, Timing, Woke
+from jupyter_hpc.connect.tunnel.link import Link
+from jupyter_hpc.errors import ConnectError, SessionEnded, SessionTaken
+from tests.connect.session.reconnect_world import QUICK, World
+from tests.relay.harness import PATIENCE, SECRET, Collector, RelayProcess
+from tests.waiting import until
+
+
+async def test_a_closed_pipe_is_dialled_for_at_once(node: RelayProcess) -> None:
+    world = World(node, Timing(first_pause=60))
+    await world.start()
+    end = Collector()
+    end.stream = world.link.open("", end)
+    began = time.monotonic()
+    world.pipes[-1].abort()
+    end.stream.send(b"hello")
+    await end.wait(lambda: bytes(end.data) == b"hello")
+    assert time.monotonic() - began < 15
+    assert world.asked == [False] and world.events == []
+    await world.stop()
+
+
+@pytest.mark.usefixtures("alert")
+async def test_a_silent_pipe_is_kept_until_the_new_one_is_there(node: RelayProcess) -> None:
+    world = World(node)
+    await world.start()
+    old = await world.fall_silent()
+    assert not old.closed and str(world.link.state) == "suspect"
+    world.dial_answers.set()
+    await world.up()
+    assert old.closed and len(world.pipes) == 2
+    await world.stop()
+
+
+@pytest.mark.usefixtures("alert")
+async def test_a_pipe_that_speaks_again_ends_the_dial(node: RelayProcess) -> None:
+    world = World(node)
+    await world.start()
+    old = await world.fall_silent()
+    old.speak()
+    await until(lambda: world.given_up)
+    assert world.link.state == "up" and not old.closed and len(world.pipes) == 1
+    old.abort()
+    world.dial_answers.set()
+    await world.up(2)
+    await world.stop()
+
+
+async def test_failed_dials_pause_longer_each_time(node: RelayProcess) -> None:
+    world = World(node, Timing(first_pause=0.01, longest_pause=0.05))
+    await world.start()
+    world.errors = [ConnectError("no", "") for _ in range(6)]
+    world.pipes[-1].abort()
+    await world.link.wait_trouble()
+    await world.up()
+    pauses = [event.pause for event in world.events if isinstance(event, DialFailed)]
+    assert len(pauses) == 6 and world.asked == [False] * 7
+    for number, pause in enumerate(pauses):
+        full = min(0.05, 0.01 * 2**number)
+        assert full / 2 <= pause <= full
+    await world.stop()
+
+
+async def test_a_dial_that_hangs_is_ended(node: RelayProcess) -> None:
+    world = World(node, replace(QUICK, handshake_limit=0.5))
+    await world.start()
+    world.dial_answers.clear()
+    world.pipes[-1].abort()
+    await until(lambda: len(world.asked) >= 2)
+    world.dial_answers.set()
+    await world.up()
+    assert isinstance(world.events[0], DialFailed)
+    await world.stop()
+
+
+@pytest.mark.parametrize("kind", [SessionEnded, SessionTaken])
+async def test_what_makes_dialling_pointless_ends_it(node: RelayProcess, kind: Any) -> None:
+    world = World(node)
+    await world.start()
+    world.errors = [kind("Over.", "")]
+    world.pipes[-1].abort()
+    assert world.task is not None
+    with pytest.raises(kind):
+        await asyncio.wait_for(world.task, PATIENCE)
+    await world.stop()
+
+
+async def test_a_second_gate_ends_the_first_ones_dialling(node: RelayProcess) -> None:
+    world = World(node)
+    await world.start()
+    other = Link(SECRET, "laptop")
+    await other.attach(await node.pipe())
+    assert world.task is not None
+    with pytest.raises(SessionTaken):
+        await asyncio.wait_for(world.task, PATIENCE)
+    assert other.state == "up"
+    await world.stop()
+    await other.close()
+
+
+def test_sleep_is_seen_by_either_clock() -> None:
+    wall, steady = [1000.0], [50.0]
+    watch = SleepWatch(5.0, lambda: wall[0], lambda: steady[0])
+    wall[0] += 0.5
+    steady[0] += 0.5
+    assert watch.slept() == 0
+    wall[0] += 3600  # suspended: the steady clock stood still
+    steady[0] += 0.5
+    assert watch.slept() == 3600
+    wall[0] += 60
+    steady[0] += 60  # stopped
+    assert watch.slept() == 60
+    wall[0] -= 7200  # the clock was set back
+    steady[0] += 0.5
+    assert watch.slept() == 0
+
+
+async def test_waking_doubts_the_pipe(node: RelayProcess) -> None:
+    world = World(node, Timing(tick=0.05, sleep_jump=0.3))
+    await world.start()
+    await asyncio.sleep(0.2)
+    world.pipes[-1].fall_silent()
+    began = time.monotonic()
+    time.sleep(0.5)
+    await world.up(2)
+    assert time.monotonic() - began < 20, "it waited as if nothing had happened"
+    assert any(isinstance(event, Woke) for event in world.events)
+    await world.stop()
+
+
+async def test_pipes_that_close_at_once_are_not_dialled_without_pause(node: RelayProcess) -> None:
+    """A site that kills each step, say, must not see hundreds of them a minute."""
+    world = World(node, replace(QUICK, short_life=60, first_pause=5.0, longest_pause=5.0))
+    world.task = asyncio.create_task(world.redial.run())
+    for number in range(1, 7):
+        await world.up(number)
+        world.pipes[-1].abort()
+    await until(lambda: bool(world.events))
+    (event,) = world.events
+    assert isinstance(event, DialFailed) and event.pause >= 2.5
+    await asyncio.sleep(0.3)
+    assert len(world.pipes) == 6
+    await world.stop()

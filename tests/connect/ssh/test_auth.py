@@ -1,0 +1,182 @@
+"""Authentication against a small SSH server on loopback: what is asked, tried and said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from jupyter_hpc.connect.ssh.login import KeyRing, open_login
+from jupyter_hpc.connect.ssh.prompts import NoPrompter
+from jupyter_hpc.errors import (
+    AuthenticationFailed,
+    PromptNeeded,
+)
+from tests.connect.ssh.helpers import Person, Site, login_works, write_home, write_key
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[str]:
+    """An empty ssh-agent."""
+    path = f"{tmp_path}/agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
+    environment = {**os.environ, "SSH_AUTH_SOCK": path}
+
+    def listed() -> int:
+        assert process.poll() is None
+        return subprocess.run(["ssh-add", "-l"], env=environment, capture_output=True).returncode
+
+    eventually(lambda: listed() != 2)  # 1: it has no keys; 2: nobody answers yet
+    yield path
+    process.terminate()
+    process.wait()
+
+
+async def test_a_key_needs_no_person(home: Path) -> None:
+    async with Site(key=write_key(home / ".ssh/id_ed25519")).open() as site:
+        assert not await login_works(write_home(home, site), NoPrompter())
+    assert site.users == ["ada"]
+
+
+async def test_a_password_is_asked_for_once(home: Path) -> None:
+    async with Site(password="sesame").open() as site:
+        person = Person([["sesame"]])
+        assert await login_works(write_home(home, site), person)
+        assert person.asked[0].fields[0].text == "ada@site's password:"
+        assert not person.asked[0].fields[0].echo
+    assert site.attempts == ["password"]
+
+
+async def test_a_wrong_password_is_one_attempt(home: Path) -> None:
+    async with Site(password="sesame", key=write_key(home / "other")).open() as site:
+        write_key(home / ".ssh/id_ed25519")
+        with pytest.raises(AuthenticationFailed) as caught:
+            await open_login(write_home(home, site), Person([["wrong"]]))
+    assert site.attempts == ["publickey", "password"]
+    assert "site refused the login of ada. Tried: key id_ed25519, password." in str(caught.value)
+    assert "ssh ada@site" in caught.value.hint
+
+
+async def test_any_number_of_questions(home: Path) -> None:
+    rounds = [
+        (["Password:"], ["sesame"]),
+        (["Code:", "Colour:"], ["123", "blue"]),
+        (["Last:"], [""]),
+    ]
+    async with Site(challenges=rounds).open() as site:
+        person = Person([["sesame"], ["123", "blue"], [""]])
+        assert await login_works(write_home(home, site), person)
+    shown = [[f"(ada@site) {text}" for text in texts] for texts, _ in rounds]
+    assert [[f.text for f in q.fields] for q in person.asked] == shown
+    assert person.asked[0].title == "Login" and person.asked[0].text == "Second factor"
+    assert site.attempts == ["keyboard-interactive"]
+
+
+async def test_a_wrong_code_does_not_lead_to_a_password_prompt(home: Path) -> None:
+    """Both methods are offered; what a person typed was refused, so nothing else is tried."""
+    async with Site(challenges=[(["Code:"], ["123"])], password="sesame").open() as site:
+        with pytest.raises(AuthenticationFailed, match=r"Tried: .*keyboard-interactive\."):
+            await open_login(write_home(home, site), Person([["999"]]))
+    assert site.attempts == ["keyboard-interactive"]
+
+
+async def test_the_other_order_is_one_attempt_too(home: Path) -> None:
+    order = "  PreferredAuthentications password,keyboard-interactive"
+    async with Site(challenges=[(["Code:"], ["123"])], password="sesame").open() as site:
+        with pytest.raises(AuthenticationFailed, match=r"Tried: .*password\."):
+            await open_login(write_home(home, site, extra=order), Person([["wrong"]]))
+    assert site.attempts == ["password"]
+
+
+async def test_without_a_person_nothing_is_begun_that_needs_one(home: Path) -> None:
+    """Beginning keyboard-interactive can already push to a phone."""
+    async with Site(challenges=[(["Code:"], ["123"])], password="sesame").open() as site:
+        with pytest.raises(PromptNeeded, match="keyboard-interactive question of site"):
+            await open_login(write_home(home, site), NoPrompter())
+    assert site.attempts == []
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_passphrase_is_asked_for_only_if_the_key_is_accepted(home: Path) -> None:
+    wanted = write_key(home / ".ssh/id_ecdsa", "open up")
+    write_key(home / ".ssh/id_ed25519", "not needed")
+    async with Site(key=wanted).open() as site:
+        login = write_home(home, site)
+        person = Person([["wrong"], ["open up"]])
+        ring = KeyRing()
+        connection = await open_login(login, person, ring=ring)
+        connection.close()
+        assert not connection.needs_person, "the key is unlocked now"
+        path = home / ".ssh/id_ecdsa"
+        assert {q.fields[0].text for q in person.asked} == {f"Enter passphrase for key '{path}':"}
+        # A redial of the same session needs nobody.
+        (await open_login(login, NoPrompter(), ring=ring)).close()
+        with pytest.raises(PromptNeeded, match=f"the passphrase of {path}"):
+            await open_login(login, NoPrompter())
+
+
+async def test_the_agent_and_identities_only(
+    home: Path, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", agent)
+    right, wrong = write_key(home / "right"), write_key(home / "wrong")
+    environment = {**os.environ, "SSH_AUTH_SOCK": agent}
+    for name in ("wrong", "right"):
+        subprocess.run(["ssh-add", "-q", str(home / name)], check=True, env=environment)
+    assert right != wrong
+    async with Site(key=right).open() as site:
+        login = write_home(home, site, extra="  IdentityAgent SSH_AUTH_SOCK")
+        (home / "right").unlink()
+        assert not await login_works(login, NoPrompter())
+        assert site.attempts.count("publickey") > 1, "the wrong key was offered first"
+        site.attempts.clear()
+        only = f"  IdentityAgent {agent}\n  IdentitiesOnly yes\n  IdentityFile {home}/right"
+        assert not await login_works(write_home(home, site, extra=only), NoPrompter())
+        assert len(set(site.attempts)) == 1 and len(site.attempts) <= 2
+        with pytest.raises(AuthenticationFailed):
+            await open_login(write_home(home, site, extra=only[:-5] + "wrong"), NoPrompter())
+        with pytest.raises(AuthenticationFailed):
+            await open_login(write_home(home, site), NoPrompter())
+
+
+async def test_certificates(home: Path) -> None:
+    authority = asyncssh.generate_private_key("ssh-ed25519")
+    public = write_key(home / ".ssh/id_ed25519")
+    certificate = authority.generate_user_certificate(public, "ada", principals=["ada"])
+    certificate.write_certificate(str(home / ".ssh/id_ed25519-cert.pub"))
+
+    class Certified(asyncssh.SSHServer):
+        def public_key_auth_supported(self) -> bool:
+            return True
+
+        def validate_ca_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+            return key == authority.convert_to_public()
+
+    site = Site()
+    server = await asyncssh.create_server(
+        Certified, "127.0.0.1", 0, server_host_keys=[site.host_key]
+    )
+    site.port = server.get_port()
+    assert not await login_works(write_home(home, site), NoPrompter())
+    server.close()
+    await server.wait_closed()
+
+
+async def test_banners_are_cleaned(home: Path) -> None:
+    site = Site(key=write_key(home / ".ssh/id_ed25519"), banner="Wel\x1b[31mcome\r\nto \x07us\n")
+    async with site.open():
+        person = Person()
+        await login_works(write_home(home, site), person)
+    assert person.told == ["Wel[31mcome\nto us"]
+
+
+async def test_missing_key_files_are_passed_over(home: Path) -> None:
+    async with Site(key=write_key(home / "good")).open() as site:
+        (home / "junk").write_text("this is no key\n")
+        extra = "".join(f"  IdentityFile {home}/{name}\n" for name in ("none", "junk", "good"))
+        await login_works(write_home(home, site, extra=extra), NoPrompter())

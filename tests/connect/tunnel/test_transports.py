@@ -1,0 +1,272 @@
+"""The ladder on the real cluster: each rung, each refusal, and the choice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from jupyter_hpc.connect.ssh.login import open_login
+from jupyter_hpc.connect.ssh.prompts import NoPrompter
+from jupyter_hpc.connect.tunnel.transports import Attach, Chosen, Connections, choose, open_pipe
+from jupyter_hpc.errors import HostKeyChanged, PipeRefused, RelayGone, Unreachable
+from jupyter_hpc.slurm.allocate import step_argv
+from tests.cluster.cluster import Cluster
+from tests.cluster.fixtures import ClusterFactory
+from tests.connect.ssh.helpers import Person
+from tests.connect.ssh.on_cluster import at_home, login_of
+from tests.connect.tunnel.pipe_helpers import ECHO_RELAY, echoes
+from tests.waiting import until
+
+NODE = "cpu01"
+
+
+async def connect(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, user: str = "alice"
+) -> Connections:
+    login = login_of(at_home(cluster.laptop(user), monkeypatch))
+    return Connections(await open_login(login, NoPrompter()), NoPrompter())
+
+
+def allocate(cluster: Cluster, user: str = "alice", argv: tuple[str, ...] = ECHO_RELAY) -> Attach:
+    """A job on NODE, and how to attach to `argv` in it."""
+    done = cluster.run(
+        "login1", ["salloc", "--no-shell", f"--nodelist={NODE}", "--time=60", "--mem=100M"],
+        user=user, check=True,
+    )  # fmt: skip
+    job = done.stderr.split()[-1]
+    return Attach(NODE, argv, tuple(step_argv(job, argv, unbuffered=True, no_input=False)))
+
+
+def end_jobs(cluster: Cluster, user: str = "alice") -> None:
+    cluster.run("login1", ["scancel", f"--user={user}"])
+
+
+@pytest.fixture
+async def connections(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Connections]:
+    opened = await connect(cluster, monkeypatch)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def job(cluster: Cluster) -> Attach:
+    return allocate(cluster)
+
+
+@pytest.mark.parametrize("user", ["chad", "tara", "fiona"])
+@pytest.mark.parametrize("rung", ["ssh", "login-ssh", "srun"])
+async def test_each_rung_carries_every_byte(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, rung: str, user: str
+) -> None:
+    """Also for login shells that print, or are no POSIX shells."""
+    attach = allocate(cluster, user)
+    connections = await connect(cluster, monkeypatch, user)
+    try:
+        pipe = await open_pipe(rung, connections, attach)
+        assert await echoes(pipe, 2_000_000)
+    finally:
+        connections.close()
+        end_jobs(cluster, user)
+
+
+@pytest.mark.parametrize("rung", ["ssh", "login-ssh", "srun"])
+async def test_closing_ends_what_runs_on_the_cluster(
+    cluster: Cluster, connections: Connections, job: Attach, rung: str
+) -> None:
+    mark = ("sh", "-c", r"printf '\001jupyter-hpc-relay\002'; exec cat >/dev/null")
+    step = (*job.step_argv[: -len(job.argv)], *mark)
+    pipe = await open_pipe(rung, connections, Attach(NODE, mark, step))
+    pipe.close()
+    running = ["pgrep", "-u", "alice", "-f", r"jupyter-hpc-relay"]
+    hosts = ("login1", NODE)
+    await until(lambda: all(cluster.run(host, running).returncode == 1 for host in hosts))
+
+
+async def test_the_end_of_the_other_side_is_told_once(
+    connections: Connections, job: Attach
+) -> None:
+    ending = ("sh", "-c", r"printf 'noise\001jupyter-hpc-relay\002first'; sleep 0.2; printf last")
+    pipe = await open_pipe("ssh", connections, Attach(NODE, ending))
+    got, ends = bytearray(), []
+    ended = asyncio.Event()
+
+    def on_closed(error: Exception | None) -> None:
+        ends.append(error)
+        ended.set()
+
+    pipe.set_receiver(got.extend, on_closed)
+    await asyncio.wait_for(ended.wait(), 30)
+    assert bytes(got) == b"firstlast" and len(ends) == 1
+    pipe.write(b"too late")
+    pipe.close()
+    assert len(ends) == 1 and pipe.queued() == 0
+
+
+async def test_pausing_holds_the_other_side_back(connections: Connections, job: Attach) -> None:
+    flood = ("sh", "-c", r"printf '\001jupyter-hpc-relay\002'; exec cat /dev/zero")
+    pipe = await open_pipe("ssh", connections, Attach(NODE, flood))
+    count = 0
+
+    def on_data(data: bytes) -> None:
+        nonlocal count
+        count += len(data)
+
+    pipe.set_receiver(on_data, lambda error: None)
+    pipe.pause_reading()
+    await asyncio.sleep(0.3)
+    held = count
+    await asyncio.sleep(0.5)
+    assert count == held
+    pipe.resume_reading()
+    await until(lambda: count >= held + 20_000_000)
+    pipe.close()
+
+
+async def test_a_missing_relay_is_not_the_rungs_fault(
+    connections: Connections, job: Attach
+) -> None:
+    gone = ("sh", "-c", "echo no relay answers on /x >&2; exit 3")
+    step = (*job.step_argv[: -len(job.argv)], *gone)
+    for rung in ("ssh", "login-ssh", "srun"):
+        with pytest.raises(RelayGone, match="no relay answers on /x"):
+            await open_pipe(rung, connections, Attach(NODE, gone, step))
+    with pytest.raises(RelayGone):
+        await choose(connections, Attach(NODE, gone, step))
+
+
+async def test_silence_is_refused_in_time(connections: Connections, job: Attach) -> None:
+    await connections.node(NODE)
+    with pytest.raises(PipeRefused, match="no answer within 6 s"):
+        await open_pipe("ssh", connections, Attach(NODE, ("sleep", "60")), timeout=6)
+    with pytest.raises(PipeRefused, match=r"exit code 7\."):
+        await open_pipe("ssh", connections, Attach(NODE, ("sh", "-c", "exit 7")))
+
+
+async def test_ssh_is_chosen_first_and_direct_never_unasked(
+    connections: Connections, job: Attach
+) -> None:
+    chosen = await choose(connections, job)
+    assert (chosen.rung, chosen.refused) == ("ssh", {})
+    chosen.pipe.close()
+    chosen = await choose(connections, job, remembered="srun")
+    assert chosen.rung == "srun"
+    chosen.pipe.close()
+    chosen = await choose(connections, job, wanted="login-ssh")
+    assert chosen.rung == "login-ssh"
+    chosen.pipe.close()
+    with pytest.raises(PipeRefused, match="direct: The relay on the node listens on no TCP port"):
+        await choose(connections, job, wanted="direct")
+
+
+async def test_direct_is_a_tcp_connection_of_the_login_host(
+    cluster: Cluster, connections: Connections
+) -> None:
+    script = (
+        "import socket, sys\n"
+        "s = socket.create_server(('0.0.0.0', 7411)); print('ready', flush=True)\n"
+        "c, peer = s.accept()\n"
+        "while data := c.recv(65536): c.sendall(data)\n"
+    )
+    server = cluster.popen(NODE, ["python3", "-c", script], user="alice")
+    try:
+        await until(lambda: cluster.hosts[NODE].listens(7411))
+        attach = Attach(NODE, ECHO_RELAY, direct=(NODE, 7411))
+        assert await echoes(await open_pipe("direct", connections, attach), 2_000_000)
+        with pytest.raises(PipeRefused, match="no TCP connection to cpu01 port 7412"):
+            await open_pipe("direct", connections, Attach(NODE, (), direct=(NODE, 7412)))
+    finally:
+        server.kill()
+        server.wait()
+
+
+async def test_a_changed_node_key_stops_the_search(
+    cluster: Cluster, connections: Connections, job: Attach
+) -> None:
+    with cluster.changed_host_key(NODE), pytest.raises(HostKeyChanged, match=NODE):
+        await choose(connections, job)
+
+
+async def test_a_lost_login_is_no_refusal(
+    cluster: Cluster, connections: Connections, job: Attach
+) -> None:
+    connections.login.close()
+    await connections.login.wait_closed()
+    with pytest.raises(Unreachable):
+        await choose(connections, job, wanted="srun")
+
+
+async def refused_then(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Chosen:
+    """What is chosen on a site that refuses something; the pipe is proved to work."""
+    attach = allocate(cluster)
+    connections = await connect(cluster, monkeypatch)
+    try:
+        chosen = await choose(connections, attach)
+        assert await echoes(chosen.pipe, 500_000)
+        return chosen
+    finally:
+        connections.close()
+        end_jobs(cluster)
+
+
+async def test_no_laptop_key_on_nodes(
+    cluster_with: ClusterFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = cluster_with(laptop_key_on_nodes=False, accounting=False)
+    chosen = await refused_then(cluster, monkeypatch)
+    assert chosen.rung == "login-ssh"
+    assert "accepts no key of this machine" in chosen.refused["ssh"]
+    assert "ssh: cpu01 accepts no key" in chosen.reason
+
+
+async def test_forwarding_forbidden(
+    cluster_with: ClusterFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = cluster_with(login_forwarding=False, accounting=False)
+    chosen = await refused_then(cluster, monkeypatch)
+    assert chosen.rung == "login-ssh"
+    assert "No SSH connection through the login host to cpu01" in chosen.refused["ssh"]
+
+
+@pytest.mark.parametrize("node_ssh", ["denied", "closed"])
+async def test_no_ssh_to_nodes_at_all(
+    cluster_with: ClusterFactory, monkeypatch: pytest.MonkeyPatch, node_ssh: str
+) -> None:
+    cluster = cluster_with(node_ssh=node_ssh, accounting=False)
+    chosen = await refused_then(cluster, monkeypatch)
+    assert chosen.rung == "srun" and list(chosen.refused) == ["ssh", "login-ssh"]
+    words = {"denied": "Permission denied", "closed": "Connection refused"}
+    assert words[node_ssh] in chosen.refused["login-ssh"]
+
+
+async def test_no_way_at_all_gives_every_reason(
+    cluster_with: ClusterFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = cluster_with(node_ssh="closed", accounting=False)
+    connections = await connect(cluster, monkeypatch)
+    step = tuple(step_argv("424242", ECHO_RELAY, unbuffered=True, no_input=False))
+    try:
+        with pytest.raises(PipeRefused) as caught:
+            await choose(connections, Attach(NODE, ECHO_RELAY, step))
+    finally:
+        connections.close()
+    for word in ("ssh: ", "login-ssh: ", "srun: ", "Invalid job id"):
+        assert word in caught.value.message
+
+
+async def test_the_second_hop_never_asks_but_about_the_host_key(
+    cluster_with: ClusterFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = cluster_with(laptop_key_on_nodes=False, accounting=False)
+    connections = await connect(cluster, monkeypatch)
+    person = Person()
+    asking = Connections(connections.login, person)
+    try:
+        with pytest.raises(PipeRefused):
+            await open_pipe("ssh", asking, Attach(NODE, ECHO_RELAY))
+    finally:
+        asking.close()
+    assert person.asked == [] and person.host_keys == []

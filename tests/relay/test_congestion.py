@@ -1,0 +1,258 @@
+"""Lines of all kinds, simulated to the millisecond: full use, and no waiting behind bulk."""
+
+from __future__ import annotations
+
+import statistics
+import struct
+from collections import deque
+
+import pytest
+
+from jupyter_hpc.relay.congestion import Pace, Reports
+from jupyter_hpc.relay.frames import DATA, PING, encode_payload, encode_wide
+from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
+from jupyter_hpc.relay.outbox import Outbox
+
+STEP = 0.002
+
+#: What kernels and SSH servers on the way would take without sending it.
+DEEP = 6 << 20
+
+
+class Line:
+    """One direction: so many bytes a second, a delay, and deep buffers before it."""
+
+    def __init__(self, world: World, rate: float, delay: float) -> None:
+        self._world = world
+        self.rate = rate
+        self.delay = delay
+        self._waiting: deque[bytes] = deque()
+        self.backlog = 0
+        self._credit = 0.0
+        self._under_way: deque[tuple[float, bytes]] = deque()
+
+    def write(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self.backlog += len(data)
+
+    def queued(self) -> int:
+        return max(0, self.backlog - DEEP)
+
+    def arrivals(self) -> bytes:
+        self._credit = min(self._credit + self.rate * STEP, max(self.rate * STEP, 65536))
+        while self._waiting and self._credit >= 1:
+            data = self._waiting.popleft()
+            part = data[: int(self._credit)]
+            if len(part) < len(data):
+                self._waiting.appendleft(data[len(part) :])
+            self._credit -= len(part)
+            self.backlog -= len(part)
+            self._under_way.append((self._world.now + self.delay, part))
+        came = b""
+        while self._under_way and self._under_way[0][0] <= self._world.now:
+            came += self._under_way.popleft()[1]
+        return came
+
+
+class Sink:
+    """Consumes everything at once; notes when small messages come."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.stream: Stream | None = None
+        self.bytes = 0
+        self.paused = False
+        self.waits: list[float] = []
+        self._rest = b""
+
+    def on_data(self, data: bytes) -> None:
+        self.bytes += len(data)
+        if len(data) < 4096:  # keys carry the time at which they were pressed
+            self._rest += data
+            while len(self._rest) >= 8:
+                pressed = struct.unpack("d", self._rest[:8])[0]
+                self._rest = self._rest[8:]
+                self.waits.append(self._world.now - pressed)
+        assert self.stream is not None
+        self.stream.consumed(len(data))
+
+    def on_eof(self) -> None: ...
+
+    def on_reset(self, code: int) -> None:
+        raise AssertionError("reset")
+
+    def on_pause(self) -> None:
+        self.paused = True
+
+    def on_resume(self) -> None:
+        self.paused = False
+
+
+class World:
+    """A gate that uploads over a line, while somebody types."""
+
+    def __init__(self, rate: float, round_trip: float) -> None:
+        self.now = 100.0
+        self.gate = Mux(clock=lambda: self.now)
+        self.relay = Mux(accept=self._accept, clock=lambda: self.now)
+        self.far: dict[int, Sink] = {}
+        self.up = Line(self, rate, round_trip / 2)
+        self.down = Line(self, rate, round_trip / 2)
+        self.relay.attach(self.down, 0)
+        self.gate.attach(self.up, 0)
+        self._last_ping = 0.0
+        self.longest_silence = 0.0
+        self._heard = self.now
+
+    def _accept(self, stream: Stream) -> Endpoint:
+        sink = Sink(self)
+        sink.stream = stream
+        self.far[stream.number] = sink
+        return sink
+
+    def open(self) -> Sink:
+        sink = Sink(self)
+        sink.stream = self.gate.open(b"", sink)
+        return sink
+
+    def step(self) -> None:
+        self.now += STEP
+        if self.now - self._last_ping >= 0.5:
+            self._last_ping = self.now
+            self.gate.ping(0)
+        came = self.up.arrivals()
+        if came:
+            self.relay.receive(came)
+        back = self.down.arrivals()
+        if back:
+            self.longest_silence = max(self.longest_silence, self.now - self._heard)
+            self._heard = self.now
+            self.gate.receive(back)
+        self.gate.pump()
+        self.relay.pump()
+
+    def run(self, seconds: float, bulk: Sink | None = None, typist: Sink | None = None) -> None:
+        until, next_key = self.now + seconds, self.now
+        while self.now < until:
+            if bulk is not None and not bulk.paused:
+                assert bulk.stream is not None
+                bulk.stream.send(bytes(1 << 18))
+            if typist is not None and self.now >= next_key:
+                assert typist.stream is not None
+                typist.stream.send(struct.pack("d", self.now))
+                next_key = self.now + 0.13
+            self.step()
+
+    def waits(self, seconds: float, bulk: Sink | None, typist: Sink) -> list[float]:
+        """Let time pass; the seconds that each key needed to the other end."""
+        self.far[2].waits.clear()
+        self.run(seconds, bulk, typist)
+        return self.far[2].waits
+
+
+LINES = {
+    "modem": (64e3, 0.08),
+    "mobile": (250e3, 0.1),
+    "dsl": (1e6, 0.05),
+    "home": (6e6, 0.03),
+    "campus": (100e6, 0.002),
+    "ocean": (20e6, 0.15),
+    "satellite": (5e6, 0.6),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_an_upload_fills_the_line_and_typing_does_not_wait_behind_it(name: str) -> None:
+    rate, round_trip = LINES[name]
+    world = World(rate, round_trip)
+    bulk, typist = world.open(), world.open()
+    world.run(6, bulk, typist)  # the line is learnt
+    before = world.far[1].bytes
+    world.longest_silence = 0.0
+    waits = world.waits(6, bulk, typist)
+    used = (world.far[1].bytes - before) / 6 / rate
+    assert used > 0.85, f"only {used:.0%} of the line is used"
+    # What cannot be avoided: the least that is on its way, and the way itself.
+    allowed = round_trip / 2 + max(0.45, 1.5 * (1 << 17) / rate)
+    assert min(waits) >= round_trip / 2 and statistics.median(waits) < allowed
+    # Else the link would suspect its own upload, and dial again and again.
+    assert world.longest_silence < max(1.2, round_trip + 0.6)
+
+
+def test_without_bulk_nothing_waits() -> None:
+    world = World(1e6, 0.05)
+    world.open()
+    typist = world.open()
+    world.run(1, None, typist)
+    assert max(world.waits(3, None, typist)) < 0.05
+
+
+def test_a_line_that_becomes_slow_and_quick_again_is_followed() -> None:
+    world = World(20e6, 0.02)
+    bulk, typist = world.open(), world.open()
+    world.run(4, bulk, typist)
+    for line in (world.up, world.down):
+        line.rate = 0.5e6
+    world.run(22, bulk, typist)  # what was on its way then has to arrive first
+    assert statistics.median(world.waits(4, bulk, typist)) < 0.6
+    for line in (world.up, world.down):
+        line.rate = 20e6
+    world.run(4, bulk, typist)
+    before = world.far[1].bytes
+    world.run(3, bulk, typist)
+    assert (world.far[1].bytes - before) / 3 > 0.85 * 20e6, "it stays slow for ever"
+
+
+def test_a_pause_does_not_make_a_quick_line_slow() -> None:
+    pace = Pace(1 << 17, 1 << 18, 8 << 20)
+    now = 0.0
+    for _ in range(100):
+        now += 0.01
+        pace.sent(1 << 20, now)
+        pace.acknowledged(1 << 20, now + 0.005, limited=True)
+    quick = pace.limit
+    assert quick == 8 << 20 and not pace.slow
+    for _ in range(100):  # a key now and then
+        now += 0.5
+        pace.sent(10, now)
+        pace.acknowledged(10, now + 0.005, limited=False)
+    assert pace.limit == quick
+    pace.new_pipe(now)
+    assert pace.limit == 1 << 18
+
+
+def test_a_quick_line_is_acknowledged_seldom_and_a_slow_one_often() -> None:
+    for rate, expected in ((300e6, 1 << 19), (4e6, 80_000), (50e3, 1 << 15)):
+        reports = Reports(1 << 15, 1 << 19)
+        for number in range(1000):
+            reports.received(int(rate / 1000), number / 1000)
+        assert reports.threshold == pytest.approx(expected, rel=0.1)
+
+
+class Written:
+    """A pipe that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.frames.append(data)
+
+    def queued(self) -> int:
+        return 0
+
+
+def test_a_full_line_asks_what_has_arrived() -> None:
+    """Else both ends would wait for the next tick: one for room, one for more to report."""
+    pipe = Written()
+    outbox = Outbox(1 << 20, Pace(10_000, 10_000, 10_000), lambda: 0.0, lambda stream: None)
+    outbox.attach(pipe, 0)
+    frames = [encode_payload(DATA, 1, bytes(8_000)) for _ in range(6)]
+    for frame in frames:
+        outbox.add(frame)
+    question = encode_wide(PING, 0)
+    assert pipe.frames == [*frames[:2], question]
+    outbox.acknowledge(2)
+    assert pipe.frames[3:] == [*frames[2:4], question]
+    outbox.acknowledge(4)
+    assert pipe.frames[6:] == frames[4:], "nothing waits any more, so there is nothing to ask"
