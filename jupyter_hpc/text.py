@@ -1,4 +1,4 @@
-"""Text from outside, made safe to show: job names, messages, banners."""
+"""Text from outside, made safe to show, and durations as people say them."""
 
 from __future__ import annotations
 
@@ -32,3 +32,18 @@ def uncoloured(text: str) -> str:
 def printable_lines(text: str, limit: int = 20000) -> str:
     """The same for several lines: line breaks stay, everything else is cleaned."""
     return "\n".join(printable(line) for line in text[:limit].splitlines())
+
+
+def duration(seconds: float) -> str:
+    """A duration as people say it: 45 s, 12 min, 3 h 05 min, 2 d 4 h."""
+    total = max(0, int(seconds))
+    if total < 90:
+        return f"{total} s"
+    minutes = total // 60
+    if minutes < 90:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"

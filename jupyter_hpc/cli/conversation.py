@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion
 from jupyter_hpc.connect.ssh.prompts import Field, Question
 from jupyter_hpc.errors import PromptNeeded
@@ -32,8 +33,8 @@ class Line:
     A thread, because Windows has no events for pipes of this kind.
     """
 
-    def __init__(self, on_word: Callable[[str], None]) -> None:
-        self._on_word = on_word
+    def __init__(self, on_command: Callable[[SessionCommand], None]) -> None:
+        self._on_command = on_command
         self._loop = asyncio.get_running_loop()
         self._answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._open = True
@@ -75,8 +76,9 @@ class Line:
         word = message.get("do")
         if word == "background":
             self.background = True
-        elif isinstance(word, str):
-            self._on_word(word)
+        elif word is not None:
+            with contextlib.suppress(ValueError):  # a terminal of another release
+                self._on_command(SessionCommand(word))
         else:
             self._answers.put_nowait(message)
 
@@ -84,7 +86,7 @@ class Line:
         self._open = False
         self._answers.put_nowait(None)
         if not self.background:
-            self._on_word("leave")
+            self._on_command(SessionCommand.LEAVE)
 
 
 class LinePrompter:

@@ -15,8 +15,10 @@ from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.view import LineView, LiveView
-from jupyter_hpc.connect.events import Event, Ready, as_json
+from jupyter_hpc.connect.events import Event, Ready
 from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.sentences import as_json
+from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
 
 #: The profile "demo" finds its cluster through this variable.
@@ -73,7 +75,7 @@ async def _demo(
         loop.call_soon_threadsafe(stop)
 
     def stop() -> None:
-        manager.ask("stop")
+        manager.ask(SessionCommand.STOP)
 
     async with DemoCluster(folder, "mfa" if mfa else "key", queue_delay=float(wait)) as cluster:
         click.echo(f"The demo cluster runs in {folder}.", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
 
@@ -37,5 +38,5 @@ class DemoRecords(Records):
 class DemoManager(Manager):
     """The demo ends with its session, so whoever leaves it ends its job as well."""
 
-    def ask(self, word: str) -> None:
-        super().ask("stop" if word == "leave" else word)
+    def ask(self, command: SessionCommand) -> None:
+        super().ask(SessionCommand.STOP if command is SessionCommand.LEAVE else command)

@@ -14,14 +14,14 @@ import click
 
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.notify import notify
-from jupyter_hpc.cli.view import LineView, LiveView, sentence
-from jupyter_hpc.connect.events import Ended, Event, Ready, as_json
+from jupyter_hpc.cli.view import LineView, LiveView, line
+from jupyter_hpc.connect.events import Ended, Event, Ready, Starting
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.session.control import ask_manager
-from jupyter_hpc.connect.session.status import event_of
+from jupyter_hpc.connect.sentences import as_json
+from jupyter_hpc.connect.session.client import ask_manager
+from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.errors import HpcError
-from jupyter_hpc.text import printable
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def already_running(
         ask_manager(record, "disconnect")
         record.wait_gone()
         return False
-    fields = as_json(event_of(status), record.cluster, time.time())
+    fields = status.get("event") or as_json(Starting("", ""), record.cluster, time.time())
     if shown.as_json:
         print_json(fields)
     elif fields["event"] == "ready":
@@ -62,8 +62,7 @@ def already_running(
         )
     else:
         click.echo(
-            printable(f"Process {record.pid} is at it already. {sentence(fields)}")
-            + f"\n  {record.url}",
+            f"Process {record.pid} is at it already. {line(fields)}" + f"\n  {record.url}",
             err=True,
         )
     if shown.browser and browser_available():
@@ -100,7 +99,7 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
 
     def on_signal(number: int, frame: object) -> None:
         caught.append(number)
-        loop.call_soon_threadsafe(manager.ask, "leave")
+        loop.call_soon_threadsafe(manager.ask, SessionCommand.LEAVE)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)

@@ -15,13 +15,12 @@ from jupyter_hpc.batch.submit import results as batch
 from jupyter_hpc.batch.submit.missing import Missing, missing_files
 from jupyter_hpc.batch.submit.runs import find_run
 from jupyter_hpc.cli.places import Place, open_place
-from jupyter_hpc.cli.render import span
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import FinishedJob, Job, Phase
 from jupyter_hpc.slurm.queue import left_queue
 from jupyter_hpc.slurm.reasons import explain_reason
-from jupyter_hpc.text import printable, uncoloured
+from jupyter_hpc.text import duration, printable, uncoloured
 
 #: How far back finished jobs are listed.
 _HISTORY_SECONDS = 24 * 3600
@@ -50,7 +49,7 @@ def jobs(on: str | None, as_json: bool) -> None:
     for job in living:
         click.echo(_living(job))
     for record in ended:
-        spent = f", {span(record.elapsed)}" if record.elapsed else ""
+        spent = f", {duration(record.elapsed)}" if record.elapsed else ""
         click.echo(printable(f"{record.id}  {record.name}  {record.state}{spent}"))
     for found in dict.fromkeys(missing.values()):
         click.echo(printable(str(found)))
@@ -80,7 +79,7 @@ def _living(job: Job) -> str:
     if job.phase is Phase.PENDING:
         text += f": {explain_reason(job.reason).text}"
     elif job.time_left is not None:
-        text += f" on {job.nodes}, {span(job.time_left)} left"
+        text += f" on {job.nodes}, {duration(job.time_left)} left"
     return printable(text)
 
 

@@ -13,8 +13,10 @@ import sys
 import time
 
 from jupyter_hpc.cli.conversation import Line, LinePrompter
-from jupyter_hpc.connect.events import Event, as_json
+from jupyter_hpc.connect.events import Event
 from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.sentences import as_json
+from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.errors import HpcError
@@ -26,11 +28,11 @@ _KEEP_PAGE = 3600.0
 async def _manage(options: ConnectOptions) -> int:
     manager: Manager | None = None
 
-    def on_word(word: str) -> None:
+    def on_command(command: SessionCommand) -> None:
         if manager is not None:
-            manager.ask(word)
+            manager.ask(command)
 
-    line = Line(on_word)
+    line = Line(on_command)
 
     def sink(event: Event) -> None:
         if manager is not None:
@@ -39,8 +41,9 @@ async def _manage(options: ConnectOptions) -> int:
     try:
         manager = Manager(options, LinePrompter(line), sink, Records(), keep_page=_KEEP_PAGE)
         loop = asyncio.get_running_loop()
+        leave = SessionCommand.LEAVE
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(on_word, "leave"))
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(on_command, leave))
         ended = await manager.run()
         return 0 if ended.cause == "requested" else 1
     except HpcError as error:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.session.control import ask_manager
+from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.manager import find_profile
 from jupyter_hpc.connect.session.store import Records, SessionRecord
 from jupyter_hpc.errors import CommandMissing, CommandTimeout, ProfileError

@@ -19,21 +19,6 @@ def show_error(error: HpcError) -> None:
         click.echo("  " + printable_lines(error.hint), err=True)
 
 
-def span(seconds: float) -> str:
-    """A duration as people say it: 45 s, 12 min, 3 h 05 min, 2 d 4 h."""
-    total = max(0, int(seconds))
-    if total < 90:
-        return f"{total} s"
-    minutes = total // 60
-    if minutes < 90:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes:02d} min"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h"
-
-
 def clock(epoch: float) -> str:
     """A moment in the laptop's own time zone, with the day when it is not today."""
     then, now = time.localtime(epoch), time.localtime()

@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from jupyter_hpc.cli.browser import open_private
-from jupyter_hpc.cli.render import clock, span
-from jupyter_hpc.connect.events import utc
-from jupyter_hpc.connect.session.control import ask_manager
+from jupyter_hpc.cli.render import clock
+from jupyter_hpc.connect.sentences import utc
+from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
 from jupyter_hpc.errors import ConnectError, Unreachable, UsageError
-from jupyter_hpc.text import printable
+from jupyter_hpc.text import duration, printable
 
 #: How often `logs -f` looks for more.
 _FOLLOW_SECONDS = 2.0
@@ -95,7 +95,7 @@ def _line(entry: dict[str, Any]) -> str:
         from datetime import datetime
 
         ends = datetime.fromisoformat(entry["ends_at"].replace("Z", "+00:00")).timestamp()
-        parts.append(f"{span(ends - time.time())} left (until {clock(ends)})")
+        parts.append(f"{duration(ends - time.time())} left (until {clock(ends)})")
     return printable(", ".join(parts)) + f"\n  {entry['url']}   process {entry['pid']}"
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jupyter_hpc.cli.render import clock, span
-from jupyter_hpc.slurm.reasons import explain_reason
-from jupyter_hpc.text import printable
+from jupyter_hpc.cli.render import clock
+from jupyter_hpc.text import duration, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,33 +19,14 @@ if TYPE_CHECKING:
 Event = dict[str, Any]
 
 
-def sentence(event: Event) -> str:
-    """What an event (in its --json form) means, in one line."""
-    kind = event.get("event")
-    if kind == "authenticating":
-        return f"Logging in to {event['host']}"
-    if kind == "pending":
-        text = f"Job {event['job_id']} waits: {event['reason_text']}"
-        known = explain_reason(event["reason"])
-        if known.stuck:
-            text += f" {known.advice}"
-        if event.get("estimated_start"):
-            text += f" Slurm estimates a start at {clock(_epoch(event['estimated_start']))}."
-        return text
-    if kind == "running":
-        return f"Job {event['job_id']} has {event['node']}"
-    if kind == "starting":
-        return f"Starting JupyterLab on {event['node']}"
-    if kind == "ready":
-        via = event["transport"]
-        return f"JupyterLab on {event['node']} (job {event['job_id']}, over {via}): {event['url']}"
-    if kind == "reconnecting":
-        return str(event["text"])
-    if kind == "reconnected":
-        return f"Connected again after {span(event['seconds'])}."
-    if kind == "ended":
-        return str(event.get("text") or f"The session is over: {event['cause']}.")
-    return str(event.get("text", ""))
+def line(event: Event) -> str:
+    """An event (in its --json form) as one line: its sentence, and what belongs to a wait."""
+    parts = [str(event["text"])]
+    if event.get("stuck"):
+        parts.append(str(event["advice"]))
+    if event.get("estimated_start"):
+        parts.append(f"Slurm estimates a start at {clock(_epoch(event['estimated_start']))}.")
+    return printable(" ".join(parts))
 
 
 def _epoch(text: str) -> float:
@@ -59,7 +39,7 @@ class LineView:
     """For logs and pipes: one plain line per event, on stderr."""
 
     def show(self, event: Event) -> None:
-        click.echo(printable(f"{event['cluster']}: {sentence(event)}"), err=True)
+        click.echo(f"{event['cluster']}: {line(event)}", err=True)
 
     def pause(self) -> None:
         """Nothing moves here."""
@@ -91,7 +71,7 @@ class LiveView:
     def show(self, event: Event) -> None:
         from rich.text import Text
 
-        kind, text = event["event"], printable(sentence(event))
+        kind, text = event["event"], line(event)
         if kind in self._LASTING:
             style = {"ready": "bold green", "warning": "yellow", "ended": "bold"}.get(kind, "")
             self.pause()
@@ -121,7 +101,7 @@ class LiveView:
         from rich.text import Text
 
         waited = time.monotonic() - self._since
-        tail = f"  ({span(waited)})" if waited >= 3 else ""
+        tail = f"  ({duration(waited)})" if waited >= 3 else ""
         # In a narrow window it takes two lines: the end of it is worth reading, too.
         self._spinner.update(text=Text(self._text + tail))
         return self._spinner

@@ -16,7 +16,8 @@ from jupyter_hpc.cli.foreground import Shown, announce, print_json, raise_report
 from jupyter_hpc.cli.view import LineView, LiveView
 from jupyter_hpc.connect.events import Ready
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.session.control import ask_manager
+from jupyter_hpc.connect.session.client import ask_manager
+from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion
 from jupyter_hpc.connect.ssh.prompts import Prompter, terminal_prompter
@@ -117,18 +118,19 @@ class Watcher:
             self._send(manager, {"do": "background"})
             return True
         if event["event"] == "ended" and event["cause"] != "requested":
-            self._send(manager, {"do": self._after_end()})
+            self._send(manager, {"do": self._after_end().value})
         if event["event"] == "ready" and self._terminal:
             self._tell_of_token(event["cluster"])
             asyncio.run(announce(_ready(event), event["cluster"]))
         return False
 
-    def _after_end(self) -> str:
+    def _after_end(self) -> SessionCommand:
         """What to do when the job is over: a new one, or nothing more."""
         if not self._terminal:
-            return "leave"
+            return SessionCommand.LEAVE
         self._view.pause()
-        return "again" if click.confirm("Start again?", default=False, err=True) else "leave"
+        again = click.confirm("Start again?", default=False, err=True)
+        return SessionCommand.AGAIN if again else SessionCommand.LEAVE
 
     def _open_browser(self, cluster: str) -> None:
         if not (self._shown.browser and browser_available()):
@@ -170,7 +172,7 @@ class Watcher:
         """Ctrl-C: True when this terminal is done with the session."""
         self._view.pause()
         if not self._terminal:
-            self._send(manager, {"do": "leave"})
+            self._send(manager, {"do": SessionCommand.LEAVE.value})
             return False
         queued = " in the queue or running" if self._job_id else ""
         click.echo(_MENU.format(queued=queued), err=True)
@@ -190,7 +192,8 @@ class Watcher:
             click.echo("It goes on in the background: jupyter-hpc status", err=True)
             return True
         if choice in ("l", "c"):
-            self._send(manager, {"do": "leave" if choice == "l" else "stop"})
+            command = SessionCommand.LEAVE if choice == "l" else SessionCommand.STOP
+            self._send(manager, {"do": command.value})
         else:
             self._view.resume()
         return False

@@ -1,22 +1,26 @@
-"""What happens in a session, as values: the terminal, the page and --json show these.
+"""What happens in a session, as values: the one vocabulary of terminal, page, --json and log.
 
-Every event knows its fields; `as_json` adds `event`, `time` and `cluster`.
+Every event knows its fields and the state that the session is in from then on; what it says
+in words stands in sentences.py.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import ClassVar
 
 
 @dataclass(frozen=True)
 class Event:
-    """Base of all events; `name` is the word that --json prints."""
+    """Base of all events.
+
+    `name` is the word that --json prints, `session_state` the session's state from then on;
+    "" where that stays as it is.
+    """
 
     name: ClassVar[str] = ""
+    session_state: ClassVar[str] = ""
 
 
 @dataclass(frozen=True)
@@ -24,18 +28,25 @@ class Authenticating(Event):
     """The login connection is being opened."""
 
     name: ClassVar[str] = "authenticating"
+    session_state: ClassVar[str] = "authenticating"
     host: str
 
 
 @dataclass(frozen=True)
 class Pending(Event):
-    """The job waits; sent again when the reason or the estimate changes."""
+    """The job waits; sent again when the reason or the estimate changes.
+
+    `stuck`: waiting alone will not help, and `advice` says what does.
+    """
 
     name: ClassVar[str] = "pending"
+    session_state: ClassVar[str] = "pending"
     job_id: str
     reason: str
     reason_text: str
     estimated_start: float | None = None
+    advice: str = ""
+    stuck: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,7 @@ class Running(Event):
     """The job has its node."""
 
     name: ClassVar[str] = "running"
+    session_state: ClassVar[str] = "starting"
     job_id: str
     node: str
 
@@ -52,6 +64,7 @@ class Starting(Event):
     """Jupyter is being started, or found, in the job."""
 
     name: ClassVar[str] = "starting"
+    session_state: ClassVar[str] = "starting"
     job_id: str
     node: str
 
@@ -61,6 +74,7 @@ class Ready(Event):
     """JupyterLab answers on the local port."""
 
     name: ClassVar[str] = "ready"
+    session_state: ClassVar[str] = "ready"
     url: str
     port: int
     job_id: str
@@ -70,15 +84,17 @@ class Ready(Event):
 
 @dataclass(frozen=True)
 class Reconnecting(Event):
-    """The pipe is away; the session waits for it."""
+    """The connection is away; sent again with `because` while it stays so."""
 
     name: ClassVar[str] = "reconnecting"
+    session_state: ClassVar[str] = "reconnecting"
     text: str
+    because: str = ""
 
 
 @dataclass(frozen=True)
 class Reconnected(Event):
-    """The pipe is back, `seconds` after it was last heard of."""
+    """The connection is back, `seconds` after it was last heard of; all is as it was before."""
 
     name: ClassVar[str] = "reconnected"
     seconds: float
@@ -93,10 +109,16 @@ class Warned(Event):
 
 
 @dataclass(frozen=True)
+class PersonNeeded(Warned):
+    """Nothing more is tried by itself: somebody has to answer a login."""
+
+
+@dataclass(frozen=True)
 class Ended(Event):
     """The session is over; `cause` is one of the words in CAUSES."""
 
     name: ClassVar[str] = "ended"
+    session_state: ClassVar[str] = "ended"
     state: str
     cause: str
     text: str = ""
@@ -114,23 +136,3 @@ CAUSES = (
 
 #: Where events go; called in order, on the event loop.
 Sink = Callable[[Event], None]
-
-#: The last second of the year 9999.
-_LAST_MOMENT = 253402300799.0
-
-#: Fields that hold an epoch and are printed as UTC.
-_TIMES = frozenset({"estimated_start"})
-
-
-def utc(epoch: float) -> str:
-    """An epoch as ISO 8601 in UTC; what a cluster says may lie beyond all calendars."""
-    stamp = datetime.fromtimestamp(min(max(epoch, 0.0), _LAST_MOMENT), timezone.utc)
-    return stamp.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def as_json(event: Event, cluster: str, now: float) -> dict[str, object]:
-    """The event as `--json` prints it."""
-    fields: dict[str, object] = {"event": event.name, "time": utc(now), "cluster": cluster}
-    for key, value in dataclasses.asdict(event).items():
-        fields[key] = utc(value) if key in _TIMES and value is not None else value
-    return fields

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from jupyter_hpc.cli.view import LiveView, sentence
+from jupyter_hpc.cli.view import LiveView, line
 
 _PENDING = {
     "event": "pending",
@@ -17,6 +17,9 @@ _PENDING = {
     "reason": "Resources",
     "reason_text": "It is next in line and waits until enough nodes, CPUs or GPUs are free.",
     "estimated_start": None,
+    "advice": "Cancel it and submit again with a request that fits.",
+    "stuck": False,
+    "text": "Job 7 waits: It is next in line and waits until enough nodes, CPUs or GPUs are free.",
 }
 
 
@@ -61,7 +64,7 @@ def test_the_waiting_line_comes_back_after_a_warning(view: LiveView, screen: io.
 
 def test_nothing_moves_once_the_session_is_ready(view: LiveView, screen: io.StringIO) -> None:
     view.show(_PENDING)
-    view.show({"event": "running", "cluster": "mini", "job_id": "7", "node": "cpu01"})
+    view.show({"event": "running", "cluster": "mini", "text": "Job 7 has cpu01."})
     mark = len(screen.getvalue())
     view.resume()
     view.close()
@@ -69,6 +72,10 @@ def test_nothing_moves_once_the_session_is_ready(view: LiveView, screen: io.Stri
 
 
 def test_a_job_that_never_starts_by_itself_says_what_to_do() -> None:
-    stuck = {**_PENDING, "reason": "PartitionTimeLimit", "reason_text": "It is too long."}
-    assert sentence(stuck).endswith("submit again with a request that fits.")
-    assert sentence(_PENDING).endswith("are free.")
+    assert line({**_PENDING, "stuck": True}).endswith("submit again with a request that fits.")
+    assert line(_PENDING).endswith("are free.")
+
+
+def test_an_estimate_is_shown_behind_the_reason() -> None:
+    shown = line({**_PENDING, "estimated_start": "2126-01-01T12:00:00Z"})
+    assert "are free. Slurm estimates a start at " in shown

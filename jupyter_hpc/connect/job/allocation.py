@@ -280,7 +280,8 @@ class Allocator:
     def _tell(self, job: Job, told: Pending | None) -> Pending:
         reason = printable(job.reason)
         estimate = float(job.estimated_start) if job.estimated_start else None
-        event = Pending(job.job_id, reason, explain_reason(job.reason).text, estimate)
+        why = explain_reason(job.reason)
+        event = Pending(job.job_id, reason, why.text, estimate, why.advice, why.stuck)
         if event != told:
             self._sink(event)
         return event

@@ -25,7 +25,7 @@ from jupyter_hpc.connect.job.allocation import (
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
 from jupyter_hpc.connect.job.remote import Account, first, prepare_account
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.session.connections import Way
+from jupyter_hpc.connect.session.connections import ClusterConnections as Way
 from jupyter_hpc.errors import LaunchFailed
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.errors import (
     CommandMissing,
     CommandTimeout,
@@ -44,28 +45,27 @@ class SessionActions:
 
     async def disconnect(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Leave; the job stays."""
-        return await self._finish("leave")
+        return await self._finish(SessionCommand.LEAVE)
 
     async def stop(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Cancel the job, confirmed by Slurm."""
-        return await self._finish("stop")
+        return await self._finish(SessionCommand.STOP)
 
-    async def _finish(self, word: str) -> dict[str, Any]:
-        ended = await self._manager.finish(word)
+    async def _finish(self, command: SessionCommand) -> dict[str, Any]:
+        ended = await self._manager.finish(command)
         # Whoever leaves need not hear how a job that is over went.
-        if ended is not None and ended.cause == "failed" and word == "stop":
+        if ended is not None and ended.cause == "failed" and command is SessionCommand.STOP:
             raise ConnectError(ended.text)
         return {"text": ended.text if ended is not None else ""}
 
     async def start_again(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """A new job, after the old one has ended."""
-        self._manager.ask("again")
+        self._manager.ask(SessionCommand.AGAIN)
         return {}
 
     async def log_in(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """A person is there to answer a login."""
-        if self._manager.supervisor is not None:
-            self._manager.supervisor.allow_prompt()
+        self._manager.allow_prompt()
         return {"text": "The login asks on the terminal, or on your phone."}
 
     async def forward(self, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class SessionActions:
         if self._manager.needs_person:
             return Unreachable("The connection to the node is away.", self._manager.needs_person)
         return Unreachable(
-            "The connection to the node is away, and is being redialled.",
+            "The connection to the node is away, and is being made again.",
             f"Try again in a moment; 'jupyter-hpc logs -f {self._manager.name}' waits for it.",
         )
 

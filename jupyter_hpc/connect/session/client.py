@@ -1,9 +1,9 @@
 """Asking the manager of a session, from another process on the same laptop.
 
-    read_status(port)                                what GET /_jupyter-hpc/status says
-    call_action(port, secret, "disconnect", {...})   what the action returns
+    ask_manager(record, "status")                    what the session shows of itself
+    ask_manager(record, "disconnect", {...})         what the action returns
 
-`port` and `secret` come from the session's record. Blocking: commands that use it do nothing else.
+Blocking: commands that use it do nothing else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,25 @@ from typing import Any
 
 from jupyter_hpc.connect.proxy.control import SECRET_HEADER
 from jupyter_hpc.connect.proxy.http import OWN_PREFIX
+from jupyter_hpc.connect.session.store import SessionRecord
 from jupyter_hpc.errors import ConnectError, Unreachable, UsageError
+
+
+def ask_manager(
+    record: SessionRecord,
+    action: str,
+    parameters: dict[str, Any] | None = None,
+    *,
+    timeout: float = 60.0,
+) -> dict[str, Any]:
+    """Do an action in the manager of `record` and return what it answers.
+
+    `action` "status" only asks. Raises ConnectError with the manager's own words.
+    """
+    if action == "status":
+        status = read_status(record.port, timeout).get("status")
+        return status if isinstance(status, dict) else {}
+    return call_action(record.port, record.secret, action, parameters, timeout)
 
 
 def read_status(port: int, timeout: float = 5.0) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import os
 import re
 import secrets
@@ -18,21 +19,24 @@ from typing import Any
 
 from jupyter_hpc.clusters import Profile, load
 from jupyter_hpc.clusters.schema import check_options
-from jupyter_hpc.connect.events import Ended, Event, Pending, Sink
+from jupyter_hpc.connect.events import Ended, Event, Sink, Warned
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.proxy.server import Gate
+from jupyter_hpc.connect.sentences import sentence
 from jupyter_hpc.connect.session.actions import SessionActions
-from jupyter_hpc.connect.session.connections import Way
-from jupyter_hpc.connect.session.status import Board
+from jupyter_hpc.connect.session.commands import SessionCommand
+from jupyter_hpc.connect.session.connections import ClusterConnections
+from jupyter_hpc.connect.session.status import SessionStatus
 from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
 from jupyter_hpc.connect.session.supervisor import Supervisor
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import HpcError, PortTaken, ProfileError
 from jupyter_hpc.slurm.models import Job
-from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.waiting import within
+
+log = logging.getLogger(__name__)
 
 #: Ports that a cluster gets when nobody chose one: away from 8888 and from the range
 #: that systems hand out to outgoing connections.
@@ -72,7 +76,10 @@ def check(profile: Profile, options: ConnectOptions) -> None:
 
 
 class Manager:
-    """See the module's text; `keep_page` seconds the page stays after the job's end."""
+    """One session as its user sees it; the listener of the supervisor that keeps its job.
+
+    `keep_page` seconds the page stays after the job's end.
+    """
 
     def __init__(
         self,
@@ -94,7 +101,7 @@ class Manager:
         self._keep_page = keep_page
         self._secret = secrets.token_urlsafe(32)
         self._supervisor: Supervisor | None = None
-        self._board: Board | None = None
+        self._status = SessionStatus(self.name, self.profile.title or self.name, 0)
         self._record: SessionRecord | None = None
         self._gate: Gate | None = None
         self._leaving = False
@@ -118,14 +125,20 @@ class Manager:
     def job_id(self) -> str:
         return self._supervisor.job_id if self._supervisor is not None else ""
 
-    def ask(self, word: str) -> None:
-        """leave, stop or again, from a signal, the terminal or an action."""
+    def ask(self, command: SessionCommand) -> None:
+        """From a signal, the terminal or an action."""
         self._again.set()
-        if word == "again":
+        if command is SessionCommand.AGAIN:
             return
         self._leaving = True
         if self._supervisor is not None:
-            self._supervisor.ask(word)
+            self._supervisor.ask(command)
+
+    def allow_prompt(self) -> None:
+        """A person is there to answer the next login."""
+        self._status.needs_person = ""
+        if self._supervisor is not None:
+            self._supervisor.allow_prompt()
 
     async def run(self) -> Ended:
         """Open the port and keep the session; HpcError if it cannot be opened."""
@@ -136,31 +149,17 @@ class Manager:
                 if self._leaving or not await self._wait_again():
                     return ended
                 self._again.clear()
-                if self._board is not None:
-                    self._board.restart()
+                self._status = self._new_status()
         finally:
             await self._close_gate()
 
     async def _one_job(self) -> Ended:
         memory = self._records.memory(self.profile.name)
         settings = self.profile.jupyter
-        via = self.options.via or settings.transport
-        way = Way(self.profile, via, memory.transport, self._prompter)
+        wanted = self.options.via or settings.transport
+        connections = ClusterConnections(self.profile, wanted, memory.transport, self._prompter)
         launch = Launch(self.options.launch, memory.launch, settings.launch, self._learn_launch)
-        self._supervisor = Supervisor(
-            self.profile,
-            self.options,
-            way,
-            self._take,
-            launch=launch,
-            port=lambda: self.port,
-            owner=self._owner,
-            on_number=self._renumber,
-            on_link=self._on_link,
-            on_person=self._on_person,
-            on_job=self._on_job,
-            browsers=self._browsers,
-        )
+        self._supervisor = Supervisor(self.profile, self.options, connections, launch, self)
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         try:
@@ -169,19 +168,21 @@ class Manager:
         except HpcError as error:
             ended = Ended("FAILED", "failed", str(error))
             self._ended.set_result(ended)
-            if self._board is not None:
-                self._board.take(ended)
+            self._status.take(ended)
             raise
         finally:
             if not self._ended.done():
                 self._ended.cancel()
-            if way.rung:
+            if connections.transport:
                 self._records.remember(
-                    self.profile.name, transport=way.rung, transport_reason=way.reason
+                    self.profile.name,
+                    transport=connections.transport,
+                    transport_reason=connections.reason,
                 )
         return ended
 
     def _learn_launch(self, how: str, reason: str) -> None:
+        log.info("jobs of %s are made by %s: %s", self.profile.name, how, reason)
         self._records.remember(self.profile.name, launch=how, launch_reason=reason)
 
     async def _wait_again(self) -> bool:
@@ -201,7 +202,7 @@ class Manager:
         for attempt in range(20):
             gate = Gate(
                 port + attempt,
-                status=self._status,
+                status=self._snapshot,
                 actions=SessionActions(self).table(),
                 secret=self._secret,
             )
@@ -214,7 +215,7 @@ class Manager:
         self.port = port + attempt
         self._gate = gate
         self._records.remember(self.name, port=self.port)
-        self._board = Board(self.name, self.profile.title or self.name, self.port)
+        self._status = self._new_status()
         pid = os.getpid()
         self._record = SessionRecord(
             cluster=self.name,
@@ -232,7 +233,7 @@ class Manager:
         if self._gate is not None:
             await self._gate.close()
 
-    async def _renumber(self, number: int) -> None:
+    async def on_number(self, number: int) -> None:
         """The cluster has sessions that this laptop does not: move to the name of our own.
 
         Else another connect with our name would find somebody else's job, and nobody ours.
@@ -252,7 +253,8 @@ class Manager:
                 return port, True
         return _FIRST_PORT + zlib.crc32(self.name.encode()) % _PORT_COUNT, False
 
-    def _owner(self) -> str:
+    @property
+    def owner(self) -> str:
         """Who we are to the relay: one per session and laptop, the same after a restart."""
         return f"{socket.gethostname()}:{self._records.folder}:{self.name}"
 
@@ -265,50 +267,31 @@ class Manager:
     @property
     def over(self) -> bool:
         """Whether the job has ended and only the page is still here."""
-        return self._board is not None and self._board.state == "ended"
+        return self._status.state == "ended"
 
     @property
     def needs_person(self) -> str:
         """What a person has to do before the connection can come back, or ""."""
-        return self._board.needs_person if self._board is not None else ""
+        return self._status.needs_person
 
     @property
     def gate(self) -> Gate | None:
         return self._gate
 
-    async def finish(self, word: str) -> Ended | None:
+    async def finish(self, command: SessionCommand) -> Ended | None:
         """Ask for the end of the session and wait for it."""
-        self.ask(word)
+        self.ask(command)
         return await asyncio.shield(self._ended) if self._ended is not None else None
 
     # -- what is shown ------------------------------------------------------------------
 
-    def _take(self, event: Event) -> None:
-        if self._board is not None:
-            advice = explain_reason(event.reason).advice if isinstance(event, Pending) else ""
-            self._board.take(event, advice)
+    def on_event(self, event: Event) -> None:
+        log.log(logging.WARNING if isinstance(event, Warned) else logging.INFO, sentence(event))
+        self._status.take(event)
         self._write_record()
         self._sink(event)
 
-    def _write_record(self) -> None:
-        board = self._board
-        if self._record is not None and board is not None:
-            fresh = dataclasses.replace(
-                self._record,
-                state=board.state,
-                job_id=board.job_id,
-                node=board.node,
-                transport=board.transport,
-                ends_at=board.ends_at,
-            )
-            if fresh != self._record:
-                self._record = fresh
-                self._records.write_session(fresh)
-
-    def _status(self) -> dict[str, Any]:
-        return self._board.snapshot() if self._board is not None else {"state": "starting"}
-
-    def _on_link(self, link: Link | None) -> None:
+    def on_link(self, link: Link | None) -> None:
         if self._gate is None:
             return
         if link is None:
@@ -316,22 +299,40 @@ class Manager:
         else:
             self._gate.connect(link)
 
-    def _on_person(self, need: str) -> None:
-        if self._board is not None:
-            self._board.needs_person = need
-
-    def _on_job(self, job: Job) -> None:
-        if self._board is not None and job.time_left is not None:
-            self._board.ends_at = time.time() + job.time_left
+    def on_job(self, job: Job) -> None:
+        if job.time_left is not None:
+            self._status.ends_at = time.time() + job.time_left
             self._write_record()
 
-    def _browsers(self) -> int:
+    @property
+    def browsers(self) -> int:
         return self._gate.browsers if self._gate is not None else 0
+
+    def _new_status(self) -> SessionStatus:
+        return SessionStatus(self.name, self.profile.title or self.name, self.port)
+
+    def _snapshot(self) -> dict[str, Any]:
+        return self._status.snapshot()
+
+    def _write_record(self) -> None:
+        status = self._status
+        if self._record is not None:
+            fresh = dataclasses.replace(
+                self._record,
+                state=status.state,
+                job_id=status.job_id,
+                node=status.node,
+                transport=status.transport,
+                ends_at=status.ends_at,
+            )
+            if fresh != self._record:
+                self._record = fresh
+                self._records.write_session(fresh)
 
     @property
     def entrance(self) -> str:
         """The address to open in the browser now; it may hold the token."""
         token = self._supervisor.token if self._supervisor is not None else ""
-        ready = self._board is not None and self._board.state == "ready"
+        ready = self._status.state == "ready"
         query = f"?token={token}" if token and ready else ""
         return f"http://localhost:{self.port}/lab{query}"

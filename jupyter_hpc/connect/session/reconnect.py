@@ -1,93 +1,56 @@
-"""When and how often a new pipe is dialled; knows nothing of SSH.
+"""When a lost connection is made again: the pipe of an open session, or the login before that.
 
-    redial = Redial(link, dial, knock=knock, on_event=...)
-    await redial.run()      until cancelled, or until dialling makes no sense any more
-    redial.allow()          a person is there: dial once with ask=True
+    pipes = PipeReconnect(link, open_pipe, probe, retry)
+    await pipes.run()       until cancelled, or until a new pipe makes no sense any more
+    logins = LoginReconnect(connections, outage, retry)
+    job = await logins.through(operation)
 
-`await dial(knocked, ask) -> BytePipe` makes a pipe. Only with ask=True may it do anything that
-a person has to answer (a prompt, a push to a phone); else it raises PromptNeeded.
-`await knock()` is optional: it returns once the login host answers on the network (a connected
-socket, say, which is passed on to dial), and sends nothing that counts as a login attempt.
+`await open_pipe(reachable, ask) -> BytePipe` makes a pipe; `ask` as in retry.py. `await probe()`
+returns once the login host answers on the network (a connected socket, say, which is passed on
+as `reachable`). Neither class knows anything of SSH.
 
-The rules. A closed pipe is dialled for at once. A silent one is kept: while it is silent, a
-knock is started every second, several at a time, because one that began while the network was
-away retries only after 1, 3, 7 s; the first answer starts the only handshake. If the old pipe
-speaks meanwhile, the dial is given up. Failed handshakes are repeated with growing, jittered
-pauses, and so are pipes that close again and again as soon as they are open. Where a person is
-needed, the old pipe is waited for, and the need is told; a refused authentication or host key is
-never repeated unasked.
+The rules. A pipe that has closed is replaced at once. A silent one is kept: while it is silent,
+the host is probed, and the first answer starts the only handshake. If the old pipe speaks
+meanwhile, the new one is given up. Pipes that close again and again as soon as they are open
+are replaced with growing pauses. Where a person is needed, the old pipe is waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
+import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from jupyter_hpc.connect.session.outage import Outage
+from jupyter_hpc.connect.session.retry import AWAY, Retry, limited
 from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link, session_taken
-from jupyter_hpc.errors import (
-    AuthenticationFailed,
-    ConnectError,
-    HostKeyRefused,
-    HpcError,
-    PromptNeeded,
-    SessionEnded,
-    SessionTaken,
-    Unreachable,
-)
+from jupyter_hpc.errors import ConnectError, HpcError, Unreachable
 from jupyter_hpc.waiting import finish
 
+log = logging.getLogger(__name__)
 
-@dataclass(frozen=True)
-class DialFailed:
-    """An attempt failed; the next one comes after `pause` seconds."""
+T = TypeVar("T")
 
-    error: Exception
-    pause: float
+#: Every so often it is looked whether the computer has slept.
+_SLEEP_TICK_SECONDS = 0.5
+#: A gap of this length between two looks is taken for sleep.
+_SLEEP_JUMP_SECONDS = 5.0
 
+#: A pipe that closes this soon was of no use; after so many of them in a row, pauses begin.
+_SHORT_LIFE_SECONDS = 0.5
+_MAX_SHORT_LIVES = 5
 
-@dataclass(frozen=True)
-class PersonNeeded:
-    """Nothing more is tried by itself until allow() is called or the old pipe speaks."""
-
-    error: HpcError
-
-
-@dataclass(frozen=True)
-class Woke:
-    """The computer slept, or this process was stopped, for about so many seconds."""
-
-    seconds: float
+#: A lost second hop, with the login alive, is tried again so often.
+_MAX_HOP_RETRIES = 5
 
 
-RedialEvent = DialFailed | PersonNeeded | Woke
+class OpenPipe(Protocol):
+    """Makes a new pipe to the relay; see the module's text."""
 
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds, all of them."""
-
-    tick: float = 0.5
-    knock_every: float = 1.0
-    knock_limit: float = 10.0
-    patient_after: float = 600.0  # of knocking in vain: from then on, knock_patiently
-    knock_patiently: float = 5.0
-    handshake_limit: float = 15.0
-    first_pause: float = 0.5
-    longest_pause: float = 30.0
-    short_life: float = 0.5  # of a pipe; after so many short lives in a row,
-    short_lives: int = 5  # a pause comes before the next one
-    sleep_jump: float = 5.0
-
-
-class Dial(Protocol):
-    """Makes a new pipe to the relay; see the module's text for `ask`."""
-
-    def __call__(self, knocked: Any, ask: bool) -> Awaitable[BytePipe]: ...
+    def __call__(self, reachable: Any, ask: bool) -> Awaitable[BytePipe]: ...
 
 
 class SleepWatch:
@@ -115,38 +78,29 @@ class SleepWatch:
         return gap if gap >= self._jump else 0.0
 
 
-class Redial:
+class PipeReconnect:
     """Keeps one link supplied with pipes."""
 
     def __init__(
         self,
         link: Link,
-        dial: Dial,
-        *,
-        knock: Callable[[], Awaitable[Any]] | None = None,
-        on_event: Callable[[RedialEvent], None] | None = None,
-        timing: Timing | None = None,
+        open_pipe: OpenPipe,
+        probe: Callable[[], Awaitable[Any]] | None,
+        retry: Retry,
     ) -> None:
-        self.needs_person: HpcError | None = None
         self._link = link
-        self._dial = dial
-        self._knock = knock
-        self._on_event = on_event or (lambda event: None)
-        self._timing = timing or Timing()
-        self._allowed = asyncio.Event()
+        self._open_pipe = open_pipe
+        self._probe = probe
+        self._retry = retry
         self._attaching = False
         self._attached_at = float("-inf")
         self._short_lives = 0
 
-    def allow(self) -> None:
-        """A person is ready to answer: the next dial may ask."""
-        self._allowed.set()
-
     async def run(self) -> None:
         """Recover the link whenever it is in trouble.
 
-        Raises what makes further dialling pointless: SessionTaken, SessionEnded, and
-        PipeRefused from a relay that does not want this session.
+        Raises what makes new pipes pointless: SessionTaken, SessionEnded, and PipeRefused
+        from a relay that does not want this session.
         """
         watcher = asyncio.create_task(self._watch_sleep())
         try:
@@ -161,153 +115,100 @@ class Redial:
 
     async def _pause_after_short_lives(self) -> None:
         """Something at the other end closes each pipe: a step that is killed, a broken relay."""
-        short = time.monotonic() - self._attached_at < self._timing.short_life
+        short = time.monotonic() - self._attached_at < _SHORT_LIFE_SECONDS
         self._short_lives = self._short_lives + 1 if short else 0
-        too_many = self._short_lives - self._timing.short_lives
+        too_many = self._short_lives - _MAX_SHORT_LIVES
         if too_many > 0:
             error = ConnectError(
                 "The pipe to the node closes as soon as it is open.",
                 "Something on the cluster may be ending it; it is tried again.",
             )
-            await self._pause(error, too_many)
+            await self._retry.pause(error, too_many)
 
     async def _watch_sleep(self) -> None:
-        watch = SleepWatch(self._timing.sleep_jump)
+        watch = SleepWatch(_SLEEP_JUMP_SECONDS)
         while True:
-            await asyncio.sleep(self._timing.tick)
+            await asyncio.sleep(_SLEEP_TICK_SECONDS)
             seconds = watch.slept()
             if seconds:
-                self._on_event(Woke(seconds))
+                log.info("this computer slept for about %.0f s", seconds)
                 self._link.doubt()
 
     async def _recover(self) -> None:
-        """Dial until the link is up, by a new pipe or because the old one speaks again."""
-        dialling = asyncio.create_task(self._dial_until_attached())
+        """Until the link is up, by a new pipe or because the old one speaks again."""
+        attaching = asyncio.create_task(self._retry.until_done(self._attach))
         up = asyncio.create_task(self._link.wait_up())
         try:
-            while not dialling.done():
-                await asyncio.wait((dialling, up), return_when=asyncio.FIRST_COMPLETED)
+            while not attaching.done():
+                await asyncio.wait((attaching, up), return_when=asyncio.FIRST_COMPLETED)
                 if up.done() and not self._attaching:
                     break
                 if up.done():
-                    await asyncio.wait((dialling,))
-            if dialling.done():
-                await dialling
+                    await asyncio.wait((attaching,))
+            if attaching.done():
+                await attaching
         finally:
-            self.needs_person = None
-            self._allowed.clear()
-            await finish(dialling, up)
+            await finish(attaching, up)
 
-    async def _dial_until_attached(self) -> None:
-        failures = 0
-        ask = False
+    async def _attach(self, ask: bool) -> None:
+        reachable = None
+        if self._probe is not None:
+            reachable = await self._retry.probe_until_answered(self._probe)
+        # A person may take all the time that the prompt leaves.
+        limit = None if ask else self._retry.timing.attempt_limit
+        pipe: BytePipe = await limited(self._open_pipe(reachable, ask), limit)
+        self._attaching = True
+        try:
+            await self._link.attach(pipe)
+        finally:
+            self._attaching = False
+        self._attached_at = time.monotonic()
+
+
+class Login(Protocol):
+    """What is logged in to again; ClusterConnections is one."""
+
+    @property
+    def alive(self) -> bool: ...
+
+    async def probe(self) -> Any: ...
+
+    async def log_in(self, *, ask: bool, reachable: Any = None) -> None: ...
+
+
+class LoginReconnect:
+    """Does things that need the login connection, through its loss.
+
+    Until a session is open, commands run over the login connection; whatever was under way
+    is done again over the next one.
+    """
+
+    def __init__(self, login: Login, outage: Outage, retry: Retry) -> None:
+        self._login = login
+        self._outage = outage
+        self._retry = retry
+
+    async def through(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """The result of `operation`, begun again each time the connection is lost."""
+        retries = 0
         while True:
             try:
-                pipe = await self._dial_once(ask)
-                self._attaching = True
-                try:
-                    await self._link.attach(pipe)
-                finally:
-                    self._attaching = False
-                self._attached_at = time.monotonic()
-                return
-            except (SessionTaken, SessionEnded):
-                raise
-            except (PromptNeeded, AuthenticationFailed, HostKeyRefused) as error:
-                ask = await self._wait_for_person(error)
-            except (HpcError, OSError, asyncio.TimeoutError, TimeoutError) as error:
-                ask = False
-                failures += 1
-                await self._pause(error, failures)
+                return await operation()
+            except Unreachable as error:
+                if self._login.alive:
+                    retries += 1
+                    if retries > _MAX_HOP_RETRIES:
+                        raise
+                    log.info("a hop was lost and is tried again: %s", error.message)
+                    await asyncio.sleep(0.5 * retries)
+                else:
+                    await self._log_in(error)
 
-    async def _dial_once(self, ask: bool) -> BytePipe:
-        knocked = None
-        if self._knock is not None:
-            knocked = await self._knock_until_answered(self._knock)
-        # A person may take all the time that the prompt leaves.
-        limit = None if ask else self._timing.handshake_limit
-        pipe: BytePipe = await _limited(self._dial(knocked, ask), limit)
-        return pipe
+    async def _log_in(self, lost: HpcError) -> None:
+        self._outage.began(f"{lost.message} Logging in again.")
+        await self._retry.until_done(self._attempt, again=AWAY)
+        self._outage.over()
 
-    async def _wait_for_person(self, error: HpcError) -> bool:
-        self._allowed.clear()
-        self.needs_person = error
-        self._on_event(PersonNeeded(error))
-        await self._allowed.wait()
-        self.needs_person = None
-        return True
-
-    async def _pause(self, error: Exception, failures: int) -> None:
-        timing = self._timing
-        pause = min(timing.longest_pause, timing.first_pause * 2 ** min(failures - 1, 10))
-        pause *= random.uniform(0.5, 1.0)  # noqa: S311 - only spreads the load
-        self._on_event(DialFailed(error, pause))
-        await asyncio.sleep(pause)
-
-    async def _knock_until_answered(self, knock: Callable[[], Awaitable[Any]]) -> Any:
-        """Start knocks at a steady beat; the first that is answered wins, the rest is dropped."""
-        timing = self._timing
-        began = time.monotonic()
-        knocks: set[asyncio.Task[Any]] = set()
-        told = False
-        try:
-            while True:
-                knocks.add(asyncio.create_task(_limited(knock(), timing.knock_limit)))
-                patient = time.monotonic() - began > timing.patient_after
-                beat = timing.knock_patiently if patient else timing.knock_every
-                next_knock = time.monotonic() + beat * random.uniform(0.9, 1.0)  # noqa: S311
-                while (left := next_knock - time.monotonic()) > 0:
-                    if not knocks:
-                        await asyncio.sleep(left)
-                        continue
-                    done, knocks = await asyncio.wait(
-                        knocks, timeout=left, return_when=asyncio.FIRST_COMPLETED
-                    )
-                    for task in done:
-                        error = task.exception()
-                        if error is None:
-                            knocks |= done - {task}
-                            return task.result()
-                        if not isinstance(error, (OSError, asyncio.TimeoutError, Unreachable)):
-                            raise error
-                        if not told:
-                            told = True
-                            self._on_event(DialFailed(_as_exception(error), beat))
-        finally:
-            for task in knocks:
-                _give_up(task)
-
-
-async def _limited(work: Awaitable[Any], limit: float | None) -> Any:
-    """The result within `limit` seconds; one that comes after nobody waits any more is closed.
-
-    asyncio.wait_for would lose such a result, or the cancellation.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.wait((task,), timeout=limit)
-    except BaseException:
-        _give_up(task)
-        raise
-    if not task.done():
-        _give_up(task)
-        raise asyncio.TimeoutError(f"no answer within {limit:g} s")
-    return task.result()
-
-
-def _give_up(task: asyncio.Future[Any]) -> None:
-    """End an attempt; if it has succeeded meanwhile, what it made is closed."""
-    task.cancel()
-    task.add_done_callback(_close_result)
-
-
-def _as_exception(error: BaseException) -> Exception:
-    return error if isinstance(error, Exception) else RuntimeError(str(error))
-
-
-def _close_result(task: asyncio.Future[Any]) -> None:
-    """A connection that came too late to be used."""
-    if not task.cancelled() and task.exception() is None:
-        close = getattr(task.result(), "close", None)
-        if close is not None:
-            close()
+    async def _attempt(self, ask: bool) -> None:
+        reachable = await self._retry.probe_until_answered(self._login.probe)
+        await self._login.log_in(ask=ask, reachable=reachable)

@@ -1,8 +1,8 @@
 """Keeps one session: from the first login to the end of its job, through every cut.
 
-    supervisor = Supervisor(profile, options, way, sink, …)
+    supervisor = Supervisor(profile, options, connections, launch, listener)
     ended = await supervisor.run()
-    supervisor.ask("leave" | "stop")        from a signal, the page or another command
+    supervisor.ask(SessionCommand.STOP)     from a signal, the page or another command
 
 Everything may fail, be refused or go away; what can come back by itself does, what
 cannot ends in a sentence.
@@ -11,21 +11,14 @@ cannot ends in a sentence.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.values import duration_seconds
-from jupyter_hpc.connect.events import (
-    Authenticating,
-    Ended,
-    Ready,
-    Running,
-    Sink,
-    Starting,
-    Warned,
-)
+from jupyter_hpc.connect.events import Authenticating, Ended, Ready, Running, Starting, Warned
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.job.endings import cancel_for_sure, why_ended
@@ -39,86 +32,85 @@ from jupyter_hpc.connect.job.opening import (
 )
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import jupyter_api
-from jupyter_hpc.connect.session.away import unless_away
-from jupyter_hpc.connect.session.comeback import Comeback
-from jupyter_hpc.connect.session.connections import CurrentRunner, Way
-from jupyter_hpc.connect.session.dialling import Dialler, JobOver, ServerGone
-from jupyter_hpc.connect.session.interruptions import Interruptions
-from jupyter_hpc.connect.session.reconnect import Redial
+from jupyter_hpc.connect.session.commands import SessionCommand
+from jupyter_hpc.connect.session.connections import (
+    ClusterConnections,
+    CurrentRunner,
+    unless_interrupted,
+)
+from jupyter_hpc.connect.session.listener import SessionListener
+from jupyter_hpc.connect.session.outage import Outage
+from jupyter_hpc.connect.session.pipe_source import JobOver, PipeSource, ServerGone
+from jupyter_hpc.connect.session.reconnect import LoginReconnect, PipeReconnect
+from jupyter_hpc.connect.session.retry import Retry
 from jupyter_hpc.connect.session.watch import IdleRelease, JobWatch, TimeLimitWarnings
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.errors import (
-    CommandError,
-    ConnectError,
-    HpcError,
-    SessionEnded,
-    SlurmUnavailable,
-)
+from jupyter_hpc.errors import CommandError, ConnectError, HpcError, SessionEnded, SlurmUnavailable
 from jupyter_hpc.runner import Completed
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.waiting import finish
 
+log = logging.getLogger(__name__)
+
 #: A Jupyter that keeps dying is not started for ever: so often within so many seconds.
-_MOST_RESTARTS = 3
-_RESTART_SPAN = 600.0
+_MAX_RESTARTS = 3
+_RESTART_SPAN_SECONDS = 600.0
+
+_DIRECT_WARNING = (
+    "The relay listens on a TCP port of the node, as asked for: others on the cluster can reach "
+    "it, and only its secret keeps them out."
+)
+_PLAIN_WARNING = (
+    "jupyter-hpc is not installed in the cluster's environment: plain JupyterLab is open, "
+    "without its panels. To add them there: pip install jupyter-hpc"
+)
 
 
 class Supervisor:
-    """One session of one profile; see the module's text.
+    """One job of one session: opens it, keeps it connected, says how it ended.
 
-    `on_link` is called with every new link (a new one is made when Jupyter was started
-    again), `on_person` with the need for an answer, "" when there is none any more, and
-    `on_number` with the number of a further session, which may change port and owner.
+    The listener hears of all of it; `token`, `address` and `link` are there as soon as they
+    are known.
     """
 
     def __init__(
         self,
         profile: Profile,
         options: ConnectOptions,
-        way: Way,
-        sink: Sink,
-        *,
+        connections: ClusterConnections,
         launch: Launch,
-        port: Callable[[], int],
-        owner: Callable[[], str],
-        on_number: Callable[[int], Awaitable[None]],
-        on_link: Callable[[Link | None], None],
-        on_person: Callable[[str], None],
-        on_job: Callable[[Job], None],
-        browsers: Callable[[], int],
+        listener: SessionListener,
     ) -> None:
         self.token = ""
         self.address: ServerAddress | None = None
         self.link: Link | None = None
         self._profile = profile
         self._options = options
-        self._way = way
-        self._sink = sink
+        self._connections = connections
         self._launch = launch
-        self._port = port
-        self._owner = owner
-        self._on_number = on_number
-        self._on_link = on_link
-        self._on_person = on_person
-        self._on_job = on_job
-        self._browsers = browsers
-        self._comeback = Comeback(way, sink, on_person)
-        self._words: asyncio.Queue[str] = asyncio.Queue()
+        self._listener = listener
+        self._tell = listener.on_event
+        self._outage = Outage(listener.on_event)
+        self._retry = Retry(self._outage)
+        self._logins = LoginReconnect(connections, self._outage, self._retry)
+        self._commands: asyncio.Queue[SessionCommand] = asyncio.Queue()
         self._opener: JobOpener | None = None
         self._opened: OpenJob | None = None
-        self._redial: Redial | None = None
         self._ends_at: float | None = None
 
-    def ask(self, word: str) -> None:
-        """leave: the job stays; stop: it is cancelled."""
-        self._words.put_nowait(word)
+    @property
+    def job_id(self) -> str:
+        """The session's job, "" while there is none."""
+        return self._opener.job_id if self._opener is not None else ""
+
+    def ask(self, command: SessionCommand) -> None:
+        """Leave or stop; carried out as soon as what is under way has been given up."""
+        self._commands.put_nowait(command)
 
     def allow_prompt(self) -> None:
         """A person is there to answer the next login."""
-        self._comeback.allow()
-        if self._redial is not None:
-            self._redial.allow()
+        self._retry.allow()
 
     async def read_log(self, offset: int) -> tuple[str, int]:
         """What Jupyter wrote from byte `offset` on (-1: the end of it), and the next offset.
@@ -127,9 +119,9 @@ class Supervisor:
         """
         if self.address is None:
             return "", 0
-        log = f"{self.address.session}/jupyter.log"
-        reading = remote.read_from(self._way.on_node, log, offset)
-        text, size = await unless_away(reading, self.link)
+        file = f"{self.address.session}/jupyter.log"
+        reading = remote.read_from(self._connections.on_node, file, offset)
+        text, size = await unless_interrupted(reading, self.link)
         # Nothing at all was read where something has been: where it stopped is still true.
         return (text, size) if text or size else ("", max(0, offset))
 
@@ -137,24 +129,24 @@ class Supervisor:
         self, argv: Sequence[str], stdin: bytes | None, timeout: float
     ) -> Completed:
         """One command on the login host, over the session's own connection."""
-        return await self._way.login.runner.run(argv, stdin=stdin, timeout=timeout)
+        return await self._connections.login.runner.run(argv, stdin=stdin, timeout=timeout)
 
     async def run(self) -> Ended:
         """The session until it is over; raises HpcError if it could not be opened."""
         work = asyncio.create_task(self._session())
-        word = asyncio.create_task(self._words.get())
+        command = asyncio.create_task(self._commands.get())
         try:
-            await asyncio.wait((work, word), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, command), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return await work
             await finish(work)
-            return await self._obey(word.result())
+            return await self._obey(command.result())
         finally:
-            await finish(work, word)
-            self._way.close()
+            await finish(work, command)
+            self._connections.close()
 
-    async def _obey(self, word: str) -> Ended:
-        if word == "stop" and self.job_id:
+    async def _obey(self, command: SessionCommand) -> Ended:
+        if command is SessionCommand.STOP and self.job_id:
             await self._cancel()
             text = f"Job {self.job_id} was cancelled, as asked."
             return self._end(Ended("CANCELLED", "requested", text))
@@ -163,9 +155,9 @@ class Supervisor:
 
     async def _cancel(self) -> None:
         try:
-            if not self._way.alive:
-                await self._way.log_in(ask=True)
-            await cancel_for_sure(SlurmClient(self._way.login.runner), self.job_id)
+            if not self._connections.alive:
+                await self._connections.log_in(ask=True)
+            await cancel_for_sure(SlurmClient(self._connections.login.runner), self.job_id)
         except (ConnectError, CommandError, SlurmUnavailable) as error:
             raise ConnectError(
                 f"Job {self.job_id} could not be cancelled and may go on. {error.message}",
@@ -173,71 +165,63 @@ class Supervisor:
             ) from error
 
     def _end(self, ended: Ended) -> Ended:
-        self._sink(ended)
+        self._tell(ended)
         return ended
 
     # -- opening ------------------------------------------------------------------------
 
     async def _session(self) -> Ended:
-        self._sink(Authenticating(self._profile.login.host[0]))
-        await self._way.log_in(ask=True)
+        self._tell(Authenticating(self._profile.login.host[0]))
+        await self._connections.log_in(ask=True)
         self._opener = opener = JobOpener(
             self._profile,
             self._options,
             self._launch,
-            CurrentRunner(self._way),
-            self._sink,
-            self._on_number,
+            CurrentRunner(self._connections),
+            self._tell,
+            self._listener.on_number,
         )
-        self._opened = opened = await self._comeback.through(opener.open)
-        self._sink(Running(opened.job.job_id, opened.node))
+        self._opened = opened = await self._logins.through(opener.open)
+        self._tell(Running(opened.job.job_id, opened.node))
         self._note_job(opened.job)
         restarts: list[float] = []
         while True:
             try:
-                return await self._comeback.through(lambda: self._serve(opened))
+                return await self._logins.through(lambda: self._serve(opened))
             except ServerGone:
-                restarts = [at for at in restarts if time.monotonic() - at < _RESTART_SPAN]
-                restarts.append(time.monotonic())
-                if self.address is not None and len(restarts) > _MOST_RESTARTS:
-                    raise await why_jupyter_ended(self._way, self.address) from None
-                self._sink(Warned("Jupyter ended; it is being started again in the same job."))
+                now = time.monotonic()
+                restarts = [at for at in restarts if now - at < _RESTART_SPAN_SECONDS] + [now]
+                if self.address is not None and len(restarts) > _MAX_RESTARTS:
+                    raise await why_jupyter_ended(self._connections, self.address) from None
+                self._tell(Warned("Jupyter ended; it is being started again in the same job."))
             except JobOver:
                 return self._end(await self._why())
 
     async def _serve(self, opened: OpenJob) -> Ended:
         """Open the server and keep it; raises ServerGone or JobOver."""
-        self._sink(Starting(opened.job.job_id, opened.node))
-        server = await open_server(self._profile, self._way, opened)
+        self._tell(Starting(opened.job.job_id, opened.node))
+        server = await open_server(self._profile, self._connections, opened)
         self.address, self.token = server.address, server.address.token
-        heard = Interruptions(self._sink, self._on_person)
-        self.link = link = Link(server.address.secret, self._owner(), heard.on_link)
-        dialler = Dialler(self._profile, self._way, opened, server.address, link)
-        self._redial = Redial(link, dialler.dial, knock=dialler.knock, on_event=heard.on_redial)
+        link = Link(server.address.secret, self._listener.owner, self._outage.on_link)
+        source = PipeSource(self._profile, self._connections, opened, server.address, link)
+        pipes = PipeReconnect(link, source.open_pipe, source.probe, self._retry)
+        self.link = link
         keep: asyncio.Task[Any] | None = None
         try:
-            await link.attach(await self._way.open_pipe(server.address))
-            keep = asyncio.create_task(self._redial.run())
+            await link.attach(await self._connections.open_pipe(server.address))
+            keep = asyncio.create_task(pipes.run())
             await self._wait_ready(link, keep, server)
-            self._on_link(link)
-            port = self._port()
-            url = f"http://localhost:{port}/lab"
-            ready = Ready(url, port, opened.job.job_id, opened.node, self._way.rung)
-            self._sink(ready)
-            if self._way.rung == "direct":
-                self._sink(
-                    Warned(
-                        "The relay listens on a TCP port of the node, as asked for: others on the "
-                        "cluster can reach it, and only its secret keeps them out."
-                    )
-                )
-            await self._check_extension(server)
+            self._listener.on_link(link)
+            self._tell(self._ready(opened))
+            if self._connections.transport == "direct":
+                self._tell(Warned(_DIRECT_WARNING))
+            if not await self._extension(server):
+                self._tell(Warned(_PLAIN_WARNING))
             return await self._stay(keep)
         finally:
-            self._redial = None
             if keep is not None:
                 await finish(keep)
-            self._on_link(None)
+            self._listener.on_link(None)
             await link.close()
             self.link = None
 
@@ -252,39 +236,35 @@ class Supervisor:
         except ServerGone:
             if server.found:
                 raise
-            raise await why_jupyter_ended(self._way, server.address) from None
+            raise await why_jupyter_ended(self._connections, server.address) from None
         finally:
             await finish(answers)
 
-    async def _check_extension(self, server: OpenServer) -> None:
-        if not server.found and not await extension_installed(self._way.on_node, server.address):
-            self._sink(
-                Warned(
-                    "jupyter-hpc is not installed in the cluster's environment: plain JupyterLab "
-                    "is open, without its panels. To add them there: pip install jupyter-hpc"
-                )
-            )
+    def _ready(self, opened: OpenJob) -> Ready:
+        port, transport = self._listener.port, self._connections.transport
+        return Ready(
+            f"http://localhost:{port}/lab", port, opened.job.job_id, opened.node, transport
+        )
 
-    @property
-    def job_id(self) -> str:
-        """The session's job, "" while there is none."""
-        return self._opener.job_id if self._opener is not None else ""
+    async def _extension(self, server: OpenServer) -> bool:
+        """Whether our panels are there; asked once, by whoever started the server."""
+        on_node = self._connections.on_node
+        return server.found or await extension_installed(on_node, server.address)
 
     # -- staying ------------------------------------------------------------------------
 
     async def _stay(self, keep: asyncio.Task[Any]) -> Ended:
         """Until the job is over or nothing more can be done; raises ServerGone, JobOver."""
-        slurm = SlurmClient(CurrentRunner(self._way))
-        watch = JobWatch(
-            self.job_id, self._profile.slurm.poll_seconds, slurm.job, self._note_job, self._sink
-        )
+        slurm = SlurmClient(CurrentRunner(self._connections))
+        poll_seconds = self._profile.slurm.poll_seconds
+        watch = JobWatch(self.job_id, poll_seconds, slurm.job, self._note_job, self._tell)
         job = asyncio.create_task(watch.run())
         warn = asyncio.create_task(self._warn())
         tasks = [keep, job, warn]
         idle = self._idle_seconds()
         if idle:
             release = IdleRelease(idle, lambda: self.link, lambda: self.token)
-            tasks.append(asyncio.create_task(release.run(self._browsers)))
+            tasks.append(asyncio.create_task(release.run(lambda: self._listener.browsers)))
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -303,7 +283,7 @@ class Supervisor:
 
     async def _release(self) -> Ended:
         """Nobody used the session for the agreed time: its job is let go."""
-        await cancel_for_sure(SlurmClient(self._way.login.runner), self.job_id)
+        await cancel_for_sure(SlurmClient(self._connections.login.runner), self.job_id)
         text = (
             f"Job {self.job_id} was released: no kernel was busy and no browser open for the "
             "agreed time. Notebooks are as they were last saved."
@@ -311,7 +291,7 @@ class Supervisor:
         return self._end(Ended("CANCELLED", "requested", text))
 
     async def _warn(self) -> None:
-        warnings = TimeLimitWarnings(self._sink)
+        warnings = TimeLimitWarnings(self._tell)
         while True:
             pause = warnings.look(self._ends_at, time.time())
             await asyncio.sleep(min(5.0, pause))
@@ -320,16 +300,17 @@ class Supervisor:
         if job.time_left is not None:
             # Counted from now on this laptop: the cluster's clock and zone may differ.
             self._ends_at = time.time() + job.time_left
-        self._on_job(job)
+        self._listener.on_job(job)
 
     async def _why(self) -> Ended:
         """Why the job is over; asked over a new login if that needs nobody."""
         uid = self._opened.account.uid if self._opened else ""
         try:
-            if not self._way.alive:
-                await self._way.log_in(ask=False)
-            runner = self._way.login.runner
+            if not self._connections.alive:
+                await self._connections.log_in(ask=False)
+            runner = self._connections.login.runner
             return await why_ended(SlurmClient(runner), runner, self.job_id, uid)
         except HpcError as error:
+            log.info("why job %s is over could not be asked: %s", self.job_id, error.message)
             text = f"Job {self.job_id} is over; why could not be asked: {error.message}"
             return Ended("UNKNOWN", "failed", text)

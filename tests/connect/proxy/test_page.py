@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_hpc.connect.proxy.page import clock, duration, render, view
-from jupyter_hpc.connect.session.status import Board
+from jupyter_hpc.connect.session.status import SessionStatus
 
 NOW = time.mktime((2026, 3, 4, 12, 0, 0, 0, 0, -1))
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e\" '&"
@@ -77,9 +77,9 @@ def test_a_needed_person_is_called() -> None:
     assert shown({"state": "reconnecting"}, "login")["buttons"] == []
 
 
-def test_the_board_and_the_page_speak_of_the_same_keys() -> None:
-    board = Board("ulysses", "Ulysses at SISSA", 8899)
-    page = view(board.snapshot(), ["stop"], time.time())
+def test_the_status_and_the_page_speak_of_the_same_keys() -> None:
+    status = SessionStatus("ulysses", "Ulysses at SISSA", 8899)
+    page = view(status.snapshot(), ["stop"], time.time())
     assert page["name"] == "Ulysses at SISSA" and page["text"]
 
 

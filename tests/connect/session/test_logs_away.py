@@ -15,8 +15,7 @@ import pytest
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.session.actions import SessionActions
-from jupyter_hpc.connect.session.away import unless_away
-from jupyter_hpc.connect.session.connections import Way
+from jupyter_hpc.connect.session.connections import ClusterConnections, unless_interrupted
 from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.connect.session.supervisor import Supervisor
 from jupyter_hpc.connect.tunnel.link import Link
@@ -46,7 +45,7 @@ async def test_a_cut_is_said_to_be_one(error: Exception) -> None:
     with pytest.raises(Unreachable) as told:
         await acting(error).logs({})
     assert told.value.transient
-    assert told.value.message == "The connection to the node is away, and is being redialled."
+    assert told.value.message == "The connection to the node is away, and is being made again."
     assert "jupyter-hpc logs -f mini" in told.value.hint
 
 
@@ -55,7 +54,7 @@ async def test_a_login_that_somebody_must_answer_is_named() -> None:
         await acting(Unreachable("x"), needs_person="Choose 'Log in again' on the page.").logs({})
 
 
-async def test_after_the_end_nothing_is_redialled() -> None:
+async def test_after_the_end_nothing_is_made_again() -> None:
     with pytest.raises(ConnectError) as told:
         await acting(Unreachable("x"), over=True).logs({})
     assert not told.value.transient
@@ -74,9 +73,9 @@ async def test_a_silent_connection_is_not_waited_for() -> None:
         return ""
 
     with pytest.raises(Unreachable):
-        await asyncio.wait_for(unless_away(silent(), link), 5)
+        await asyncio.wait_for(unless_interrupted(silent(), link), 5)
     await asyncio.wait_for(ended.wait(), 5)
-    assert await unless_away(asyncio.sleep(0, "read"), None) == "read"
+    assert await unless_interrupted(asyncio.sleep(0, "read"), None) == "read"
 
 
 async def test_a_log_is_read_only_while_the_link_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +87,7 @@ async def test_a_log_is_read_only_while_the_link_is_there(monkeypatch: pytest.Mo
     monkeypatch.setattr(remote, "read_from", read_from)
     supervisor = object.__new__(Supervisor)
     supervisor.address = cast(ServerAddress, SimpleNamespace(session="/home/s"))
-    supervisor._way = cast(Way, SimpleNamespace(on_node=None))
+    supervisor._connections = cast(ClusterConnections, SimpleNamespace(on_node=None))
     supervisor.link = Link("secret", "laptop")
     with pytest.raises(Unreachable):
         await asyncio.wait_for(supervisor.read_log(7), 5)
@@ -157,7 +156,7 @@ def test_logs_go_on_after_a_black_hole(cluster: Cluster, laptop: Laptop) -> None
                 once = run(laptop, "logs", "mini")
                 assert time.monotonic() - began < 20  # not until the deadline of a command
                 assert once.returncode == 1
-                assert "is away, and is being redialled." in once.stderr
+                assert "is away, and is being made again." in once.stderr
                 assert "closed" not in once.stderr
                 follower.wait_for("The log goes on when it is back.", "stderr")
             finally:

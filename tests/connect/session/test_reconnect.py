@@ -1,24 +1,28 @@
-"""When a new pipe is dialled, and when not."""
+"""When a new pipe is made, and when not."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from jupyter_hpc.connect.session.reconnect import DialFailed, SleepWatch, Timing, Woke
+from jupyter_hpc.connect.events import Reconnected, Reconnecting
+from jupyter_hpc.connect.session import reconnect
+from jupyter_hpc.connect.session.reconnect import SleepWatch
+from jupyter_hpc.connect.session.retry import RetryTiming
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import ConnectError, SessionEnded, SessionTaken
 from tests.connect.session.reconnect_world import QUICK, World
 from tests.relay.harness import PATIENCE, SECRET, Collector, RelayProcess
-from tests.waiting import until
+from tests.waiting import stays, until
 
 
-async def test_a_closed_pipe_is_dialled_for_at_once(node: RelayProcess) -> None:
-    world = World(node, Timing(first_pause=60))
+async def test_a_closed_pipe_is_replaced_at_once(node: RelayProcess) -> None:
+    world = World(node, RetryTiming(first_pause=60))
     await world.start()
     end = Collector()
     end.stream = world.link.open("", end)
@@ -27,7 +31,8 @@ async def test_a_closed_pipe_is_dialled_for_at_once(node: RelayProcess) -> None:
     end.stream.send(b"hello")
     await end.wait(lambda: bytes(end.data) == b"hello")
     assert time.monotonic() - began < 15
-    assert world.asked == [False] and world.events == []
+    assert world.asked == [False] and world.outage.failures == []
+    assert [type(event) for event in world.events] == [Reconnecting, Reconnected]
     await world.stop()
 
 
@@ -37,14 +42,14 @@ async def test_a_silent_pipe_is_kept_until_the_new_one_is_there(node: RelayProce
     await world.start()
     old = await world.fall_silent()
     assert not old.closed and str(world.link.state) == "suspect"
-    world.dial_answers.set()
+    world.pipe_answers.set()
     await world.up()
     assert old.closed and len(world.pipes) == 2
     await world.stop()
 
 
 @pytest.mark.usefixtures("alert")
-async def test_a_pipe_that_speaks_again_ends_the_dial(node: RelayProcess) -> None:
+async def test_a_pipe_that_speaks_again_ends_the_attempt(node: RelayProcess) -> None:
     world = World(node)
     await world.start()
     old = await world.fall_silent()
@@ -52,19 +57,19 @@ async def test_a_pipe_that_speaks_again_ends_the_dial(node: RelayProcess) -> Non
     await until(lambda: world.given_up)
     assert world.link.state == "up" and not old.closed and len(world.pipes) == 1
     old.abort()
-    world.dial_answers.set()
+    world.pipe_answers.set()
     await world.up(2)
     await world.stop()
 
 
-async def test_failed_dials_pause_longer_each_time(node: RelayProcess) -> None:
-    world = World(node, Timing(first_pause=0.01, longest_pause=0.05))
+async def test_failed_attempts_pause_longer_each_time(node: RelayProcess) -> None:
+    world = World(node, RetryTiming(first_pause=0.01, longest_pause=0.05))
     await world.start()
     world.errors = [ConnectError("no", "") for _ in range(6)]
     world.pipes[-1].abort()
     await world.link.wait_trouble()
     await world.up()
-    pauses = [event.pause for event in world.events if isinstance(event, DialFailed)]
+    pauses = [pause for _, pause in world.outage.failures]
     assert len(pauses) == 6 and world.asked == [False] * 7
     for number, pause in enumerate(pauses):
         full = min(0.05, 0.01 * 2**number)
@@ -72,20 +77,20 @@ async def test_failed_dials_pause_longer_each_time(node: RelayProcess) -> None:
     await world.stop()
 
 
-async def test_a_dial_that_hangs_is_ended(node: RelayProcess) -> None:
-    world = World(node, replace(QUICK, handshake_limit=0.5))
+async def test_an_attempt_that_hangs_is_ended(node: RelayProcess) -> None:
+    world = World(node, replace(QUICK, attempt_limit=0.5))
     await world.start()
-    world.dial_answers.clear()
+    world.pipe_answers.clear()
     world.pipes[-1].abort()
     await until(lambda: len(world.asked) >= 2)
-    world.dial_answers.set()
+    world.pipe_answers.set()
     await world.up()
-    assert isinstance(world.events[0], DialFailed)
+    assert isinstance(world.outage.failures[0][0], asyncio.TimeoutError)
     await world.stop()
 
 
 @pytest.mark.parametrize("kind", [SessionEnded, SessionTaken])
-async def test_what_makes_dialling_pointless_ends_it(node: RelayProcess, kind: Any) -> None:
+async def test_what_makes_new_pipes_pointless_ends_it(node: RelayProcess, kind: Any) -> None:
     world = World(node)
     await world.start()
     world.errors = [kind("Over.", "")]
@@ -96,7 +101,7 @@ async def test_what_makes_dialling_pointless_ends_it(node: RelayProcess, kind: A
     await world.stop()
 
 
-async def test_a_second_gate_ends_the_first_ones_dialling(node: RelayProcess) -> None:
+async def test_a_second_session_ends_the_first_ones_reconnecting(node: RelayProcess) -> None:
     world = World(node)
     await world.start()
     other = Link(SECRET, "laptop")
@@ -126,29 +131,36 @@ def test_sleep_is_seen_by_either_clock() -> None:
     assert watch.slept() == 0
 
 
-async def test_waking_doubts_the_pipe(node: RelayProcess) -> None:
-    world = World(node, Timing(tick=0.05, sleep_jump=0.3))
+async def test_waking_doubts_the_pipe(
+    node: RelayProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(reconnect, "_SLEEP_TICK_SECONDS", 0.05)
+    monkeypatch.setattr(reconnect, "_SLEEP_JUMP_SECONDS", 0.3)
+    caplog.set_level(logging.INFO)
+    world = World(node, RetryTiming())
     await world.start()
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0)  # the watch has begun
     world.pipes[-1].fall_silent()
     began = time.monotonic()
-    time.sleep(0.5)
+    time.sleep(0.5)  # this process does not run meanwhile
     await world.up(2)
     assert time.monotonic() - began < 20, "it waited as if nothing had happened"
-    assert any(isinstance(event, Woke) for event in world.events)
+    assert "slept for about" in caplog.text
     await world.stop()
 
 
-async def test_pipes_that_close_at_once_are_not_dialled_without_pause(node: RelayProcess) -> None:
+async def test_pipes_that_close_at_once_are_not_replaced_without_pause(
+    node: RelayProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A site that kills each step, say, must not see hundreds of them a minute."""
-    world = World(node, replace(QUICK, short_life=60, first_pause=5.0, longest_pause=5.0))
-    world.task = asyncio.create_task(world.redial.run())
+    monkeypatch.setattr(reconnect, "_SHORT_LIFE_SECONDS", 60.0)
+    world = World(node, replace(QUICK, first_pause=5.0, longest_pause=5.0))
+    world.task = asyncio.create_task(world.reconnect.run())
     for number in range(1, 7):
         await world.up(number)
         world.pipes[-1].abort()
-    await until(lambda: bool(world.events))
-    (event,) = world.events
-    assert isinstance(event, DialFailed) and event.pause >= 2.5
-    await asyncio.sleep(0.3)
-    assert len(world.pipes) == 6
+    await until(lambda: bool(world.outage.failures))
+    ((error, pause),) = world.outage.failures
+    assert "closes as soon as it is open" in str(error) and pause >= 2.5
+    await stays(lambda: len(world.pipes) == 6, seconds=0.3)
     await world.stop()

@@ -1,16 +1,16 @@
-"""Who has to be asked when a new pipe is dialled."""
+"""Who has to be asked when a new pipe is made."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
+from jupyter_hpc.connect.events import Reconnected
 from jupyter_hpc.errors import AuthenticationFailed, HostKeyRefused, PromptNeeded
 from tests.connect.session.reconnect_world import World
 from tests.relay.harness import RelayProcess
-from tests.waiting import until
+from tests.waiting import stays, until
 
 
 @pytest.mark.parametrize("kind", [PromptNeeded, AuthenticationFailed, HostKeyRefused])
@@ -20,12 +20,10 @@ async def test_a_person_is_never_asked_unasked(node: RelayProcess, kind: Any) ->
     world.errors = [kind("A person has to answer.", "Log in again.")]
     world.pipes[-1].abort()
     await until(lambda: world.needs())
-    await asyncio.sleep(0.3)
-    assert world.asked == [False], "it was tried again"
-    assert world.redial.needs_person is not None
-    world.redial.allow()
+    await stays(lambda: world.asked == [False], seconds=0.3)  # it is not tried again
+    world.retry.allow()
     await world.up()
-    assert world.asked == [False, True] and world.redial.needs_person is None
+    assert world.asked == [False, True] and isinstance(world.events[-1], Reconnected)
     await world.stop()
 
 
@@ -39,8 +37,8 @@ async def test_the_old_pipe_makes_the_person_unnecessary(node: RelayProcess) -> 
     await until(lambda: world.needs())
     assert not old.closed
     old.speak()
-    await until(lambda: world.link.state == "up" and world.redial.needs_person is None)
-    world.redial.allow()  # too late: must not be remembered
+    await until(lambda: isinstance(world.events[-1], Reconnected))
+    world.retry.allow()  # too late: must not be remembered
     old.abort()
     await world.up(2)
     assert world.asked == [False, False]
@@ -53,11 +51,10 @@ async def test_a_failed_answer_is_not_repeated(node: RelayProcess) -> None:
     world.errors = [PromptNeeded("Duo.", ""), AuthenticationFailed("Wrong code.", "")]
     world.pipes[-1].abort()
     await until(lambda: len(world.needs()) == 1)
-    world.redial.allow()
+    world.retry.allow()
     await until(lambda: len(world.needs()) == 2)
-    await asyncio.sleep(0.2)
-    assert world.asked == [False, True]
-    world.redial.allow()
+    await stays(lambda: world.asked == [False, True], seconds=0.2)
+    world.retry.allow()
     await world.up()
     assert world.asked == [False, True, True]
     await world.stop()

@@ -8,108 +8,107 @@ from types import SimpleNamespace
 
 import pytest
 
-from jupyter_hpc.connect.session import reconnect as redial_module
-from jupyter_hpc.connect.session.reconnect import DialFailed, Timing
+from jupyter_hpc.connect.session import retry
+from jupyter_hpc.connect.session.retry import RetryTiming
 from jupyter_hpc.errors import Unreachable
-from tests.connect.session.reconnect_world import Knock, World
+from tests.connect.session.reconnect_world import Answer, World
 from tests.relay.harness import RelayProcess
-from tests.waiting import until
+from tests.waiting import stays, until
 
 
-async def test_knocks_go_on_in_parallel_and_one_wins(node: RelayProcess) -> None:
-    world = World(node, knocking=True)
-    world.knock_answers.set()
+async def test_probes_go_on_in_parallel_and_one_wins(node: RelayProcess) -> None:
+    world = World(node, probing=True)
+    world.probe_answers.set()
     await world.start()
-    world.knock_answers.clear()
+    world.probe_answers.clear()
     world.pipes[-1].abort()
-    await until(lambda: world.knocks >= 4)
+    await until(lambda: world.probes >= 4)
     assert world.asked == [], "a handshake was begun although nobody answered"
-    world.knock_answers.set()
+    world.probe_answers.set()
     await world.up()
-    assert world.asked == [False] and isinstance(world.knocked[0], Knock)
-    assert not world.knocked[0].closed
+    assert world.asked == [False] and isinstance(world.reachable[0], Answer)
+    assert not world.reachable[0].closed
     await world.stop()
 
 
-async def test_an_unreachable_host_is_told_once_and_knocked_at_again(node: RelayProcess) -> None:
-    world = World(node, knocking=True)
-    world.knock_answers.set()
+async def test_an_unreachable_host_is_probed_again(node: RelayProcess) -> None:
+    world = World(node, probing=True)
+    world.probe_answers.set()
     await world.start()
     refused = 5
 
-    async def knock() -> object:
+    async def probe() -> object:
         nonlocal refused
         refused -= 1
         if refused >= 0:
             raise Unreachable("No route.", "Wait.")
-        return Knock(0)
+        return Answer(0)
 
-    world.redial._knock = knock
+    world.reconnect._probe = probe
     world.pipes[-1].abort()
     await world.link.wait_trouble()
     await world.up()
-    assert [type(event) for event in world.events] == [DialFailed]
+    assert world.outage.probes_failed == 5 and world.outage.failures == []
     await world.stop()
 
 
-async def test_knocks_become_patient(node: RelayProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_probes_become_patient(node: RelayProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     passed = 0.0
     clock = SimpleNamespace(time=time.time, monotonic=lambda: time.monotonic() + passed)
-    monkeypatch.setattr(redial_module, "time", clock)
-    timing = Timing(knock_every=0.02, patient_after=600, knock_patiently=60, knock_limit=60)
-    world = World(node, timing, knocking=True)
-    world.knock_answers.set()
+    monkeypatch.setattr(retry, "time", clock)
+    timing = RetryTiming(probe_every=0.02, patient_after=600, probe_patiently=60, probe_limit=60)
+    world = World(node, timing, probing=True)
+    world.probe_answers.set()
     await world.start()
-    world.knock_answers.clear()
+    world.probe_answers.clear()
     world.pipes[-1].abort()
-    await until(lambda: world.knocks >= 3)
-    before, passed = world.knocks, 601.0
-    await asyncio.sleep(0.5)
-    assert world.knocks <= before + 2
+    await until(lambda: world.probes >= 3)
+    before, passed = world.probes, 601.0
+    await stays(lambda: world.probes <= before + 2, seconds=0.5)
     await world.stop()
 
 
 async def test_connections_that_come_too_late_are_closed(node: RelayProcess) -> None:
-    world = World(node, knocking=True)
-    world.knock_answers.set()
+    world = World(node, probing=True)
+    world.probe_answers.set()
     await world.start()
-    made: list[Knock] = []
+    made: list[Answer] = []
     begun = 0
     answers = asyncio.Event()
 
-    async def knock() -> object:
+    async def probe() -> object:
         nonlocal begun
         begun += 1
         try:
             await (answers.wait() if begun == 1 else asyncio.sleep(60))
         except asyncio.CancelledError:
             await asyncio.sleep(0.05)  # was connected at the same moment
-        made.append(Knock(len(made)))
+        made.append(Answer(len(made)))
         return made[-1]
 
-    world.redial._knock = knock
+    world.reconnect._probe = probe
     world.pipes[-1].abort()
     await until(lambda: begun >= 3)
     answers.set()
-    await until(lambda: world.knocked)
+    await until(lambda: world.reachable)
     await until(lambda: len(made) == begun and sum(not one.closed for one in made) == 1)
-    assert not world.knocked[0].closed
+    assert not world.reachable[0].closed
     await world.stop()
 
 
 async def test_nothing_is_left_when_it_is_cancelled(node: RelayProcess) -> None:
-    world = World(node, knocking=True)
-    world.knock_answers.set()
+    world = World(node, probing=True)
+    world.probe_answers.set()
     await world.start()
-    world.knock_answers.clear()
+    world.probe_answers.clear()
     world.pipes[-1].abort()
-    await until(lambda: world.knocks >= 2)
+    await until(lambda: world.probes >= 2)
     before, own = asyncio.all_tasks(), asyncio.current_task()
 
-    def knocking() -> list[object]:
-        return [task for task in asyncio.all_tasks() if task is not own and "knock" in repr(task)]
+    def probing() -> list[object]:
+        return [task for task in asyncio.all_tasks() if task is not own and "probe" in repr(task)]
 
-    assert knocking()
+    assert probing()
     await world.stop()
-    await until(lambda: not knocking())
+    await until(lambda: not probing())
     assert len(asyncio.all_tasks()) < len(before)

@@ -7,7 +7,7 @@ from typing import Any
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import OpenJob, server_lives
-from jupyter_hpc.connect.session.connections import Way
+from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
 from jupyter_hpc.connect.ssh.login import Knocked
 from jupyter_hpc.connect.tunnel.link import Link
@@ -27,44 +27,49 @@ class JobOver(Exception):
     """The job behind the session has ended."""
 
 
-class Dialler:
-    """Dials for redial.Redial; raises ServerGone or JobOver when dialling is pointless."""
+class PipeSource:
+    """Opens pipes for PipeReconnect; raises ServerGone or JobOver when none can come any more."""
 
     def __init__(
-        self, profile: Profile, way: Way, opened: OpenJob, address: ServerAddress, link: Link
+        self,
+        profile: Profile,
+        connections: ClusterConnections,
+        opened: OpenJob,
+        address: ServerAddress,
+        link: Link,
     ) -> None:
         self._profile = profile
-        self._way = way
+        self._connections = connections
         self._opened = opened
         self._address = address
         self._link = link
         self._failed = False  # the last attempt did
 
-    async def knock(self) -> Knocked | None:
-        """Nothing has to be knocked at while the login connection itself is trusted.
+    async def probe(self) -> Knocked | None:
+        """No host has to be probed while the login connection itself is trusted.
 
         After an attempt that failed it is asked first: a node that hangs must not make us
         log in again and again.
         """
-        if self._way.alive and (
+        if self._connections.alive and (
             self._link.state == "down" or (self._failed and await self._login_answers())
         ):
             return None
-        return await self._way.knock()
+        return await self._connections.probe()
 
     async def _login_answers(self) -> bool:
         try:
-            return (await self._way.login.runner.run(["true"], timeout=_ANSWER_SECONDS)).ok
+            return (await self._connections.login.runner.run(["true"], timeout=_ANSWER_SECONDS)).ok
         except (CommandError, ConnectError):
             return False
 
-    async def dial(self, knocked: Any, ask: bool) -> BytePipe:
-        """A new pipe, over a new login where somebody had to knock for it."""
+    async def open_pipe(self, reachable: Any, ask: bool) -> BytePipe:
+        """A new pipe, over a new login where the host had to be probed for it."""
         self._failed = True
-        if knocked is not None or not self._way.alive:
-            await self._way.log_in(ask=ask, knocked=knocked)
+        if reachable is not None or not self._connections.alive:
+            await self._connections.log_in(ask=ask, reachable=reachable)
         try:
-            pipe = await self._way.open_pipe(self._address)
+            pipe = await self._connections.open_pipe(self._address)
             self._failed = False
             return pipe
         except (PipeRefused, RelayGone):
@@ -72,16 +77,16 @@ class Dialler:
             raise
         except ConnectError:
             # The login connection looked alive and is not; the next attempt makes a new one.
-            self._way.close()
+            self._connections.close()
             raise
 
     async def _check_server(self) -> None:
         """Why the relay could not be reached: the job over, or its Jupyter gone."""
         try:
-            job = await SlurmClient(self._way.login.runner).job(self._opened.job.job_id)
+            job = await SlurmClient(self._connections.login.runner).job(self._opened.job.job_id)
         except (SlurmError, CommandError):
             return  # Slurm is away: the next attempt asks again
         if job is None or job.phase in (Phase.ENDING, Phase.ENDED, Phase.PENDING):
             raise JobOver
-        if not await server_lives(self._profile, self._way, self._opened):
+        if not await server_lives(self._profile, self._connections, self._opened):
             raise ServerGone
