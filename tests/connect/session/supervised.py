@@ -1,0 +1,199 @@
+"""A supervisor whose cluster is a handful of values: what the unit tests of a session share."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from jupyter_hpc.clusters import Profile, load
+from jupyter_hpc.connect.events import Ended, Event
+from jupyter_hpc.connect.job.allocation import Launch
+from jupyter_hpc.connect.job.launch import ServerAddress
+from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.session import supervisor as module
+from jupyter_hpc.connect.session.connections import ClusterConnections
+from jupyter_hpc.connect.session.supervisor import Supervisor
+from jupyter_hpc.connect.tunnel.link import Link
+from jupyter_hpc.errors import LaunchFailed, Unreachable
+from jupyter_hpc.slurm.models import Job
+
+ADDRESS = ServerAddress("cpu01", "/home/s", "/tmp/jh-x", "python3", "secret", "token")
+
+
+class Listener:
+    """Writes down what it hears."""
+
+    port = 24000
+    owner = "laptop"
+    browsers = 0
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.links: list[Link | None] = []
+        self.numbers: list[int] = []
+        self.jobs: list[Job] = []
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+    def on_link(self, link: Link | None) -> None:
+        self.links.append(link)
+
+    def on_job(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    async def on_number(self, number: int) -> None:
+        self.numbers.append(number)
+
+    @property
+    def names(self) -> list[str]:
+        return [event.name for event in self.events]
+
+
+class Connections:
+    """Logins that work, or do not: `logins` holds what each of them raises."""
+
+    def __init__(self) -> None:
+        self.alive = False
+        self.transport = "ssh"
+        self.logins: list[Exception] = []
+        self.login_answers = asyncio.Event()
+        self.login_answers.set()
+        self.asked: list[bool] = []
+        self.closed = 0
+        self.on_node = object()
+
+    @property
+    def login(self) -> Any:
+        if not self.alive:
+            raise Unreachable("There is no connection to the login host.")
+        return SimpleNamespace(runner=object())
+
+    async def probe(self) -> None:
+        return None
+
+    async def log_in(self, *, ask: bool, reachable: object = None) -> None:
+        self.asked.append(ask)
+        await self.login_answers.wait()
+        if self.logins:
+            raise self.logins.pop(0)
+        self.alive = True
+
+    async def open_pipe(self, address: ServerAddress) -> object:
+        return object()
+
+    def close(self) -> None:
+        self.closed += 1
+        self.alive = False
+
+
+class Cluster:
+    """What the cluster does in one test; each part can be made to raise."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.listener = Listener()
+        self.connections = Connections()
+        self.job_id = "7"
+        self.opening: list[Exception] = []
+        self.servers: list[Exception | bool] = []
+        self.pipes: list[Exception] = []
+        self.job_over = asyncio.Event()
+        self.cancelled: list[str] = []
+        self.cancel_error: Exception | None = None
+        self.extension = True
+        job = SimpleNamespace(job_id="7", time_left=3600)
+        opened = SimpleNamespace(job=job, node="cpu01", account=SimpleNamespace(uid="1000"))
+
+        class Opener:
+            job_id = ""
+
+            def __init__(opener, *_: object) -> None:
+                pass
+
+            async def open(opener) -> Any:
+                opener.job_id = self.job_id
+                if self.opening:
+                    error = self.opening.pop(0)
+                    self.connections.alive = not isinstance(error, Unreachable)
+                    raise error
+                return opened
+
+        class FakeLink:
+            state = "up"
+            taken = False
+
+            def __init__(link, secret: str, owner: str, on_event: Callable[[Any], None]) -> None:
+                link.on_event = on_event
+
+            async def attach(link, pipe: object) -> None:
+                pass
+
+            async def wait_trouble(link) -> None:
+                await asyncio.Event().wait()
+
+            async def close(link) -> None:
+                pass
+
+        class Pipes:
+            def __init__(pipes, *_: object) -> None:
+                pass
+
+            async def run(pipes) -> None:
+                if self.pipes:
+                    raise self.pipes.pop(0)
+                await asyncio.Event().wait()
+
+        class Watch:
+            def __init__(watch, *_: object) -> None:
+                pass
+
+            async def run(watch) -> None:
+                await self.job_over.wait()
+
+        async def open_server(*_: object) -> Any:
+            found = self.servers.pop(0) if self.servers else False
+            if isinstance(found, Exception):
+                raise found
+            return SimpleNamespace(address=ADDRESS, found=found)
+
+        async def cancel(slurm: object, job_id: str) -> None:
+            if self.cancel_error is not None:
+                raise self.cancel_error
+            self.cancelled.append(job_id)
+
+        async def why_ended(*_: object) -> Ended:
+            return Ended("TIMEOUT", "time_limit", "The time limit was reached.")
+
+        async def why_jupyter_ended(*_: object) -> LaunchFailed:
+            return LaunchFailed("Jupyter ended as soon as it was started.")
+
+        async def extension_installed(*_: object) -> bool:
+            return self.extension
+
+        async def answers(*_: object) -> None:
+            await asyncio.sleep(0)
+
+        for name, value in {
+            "JobOpener": Opener,
+            "Link": FakeLink,
+            "PipeReconnect": Pipes,
+            "JobWatch": Watch,
+            "open_server": open_server,
+            "cancel_for_sure": cancel,
+            "why_ended": why_ended,
+            "why_jupyter_ended": why_jupyter_ended,
+            "extension_installed": extension_installed,
+            "jupyter_api": SimpleNamespace(wait_until_answers=answers),
+        }.items():
+            monkeypatch.setattr(module, name, value)
+
+    def supervisor(self, profile: Profile | None = None, **options: Any) -> Supervisor:
+        wanted = dataclasses.replace(ConnectOptions("ulysses"), **options)
+        launch = Launch(None, "salloc", "salloc", lambda how, reason: None)
+        connections = cast(ClusterConnections, self.connections)
+        return Supervisor(profile or load("ulysses"), wanted, connections, launch, self.listener)

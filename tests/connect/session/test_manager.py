@@ -1,0 +1,223 @@
+"""The session as its user sees it, without a cluster: port, record, page, commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from jupyter_hpc.connect.events import Ended, Event, Pending, Ready, Starting
+from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.session import manager as module
+from jupyter_hpc.connect.session.client import ask_manager
+from jupyter_hpc.connect.session.commands import SessionCommand
+from jupyter_hpc.connect.session.manager import Manager, check, find_profile
+from jupyter_hpc.connect.session.store import Records
+from jupyter_hpc.connect.ssh.prompts import NoPrompter
+from jupyter_hpc.errors import HpcError, LaunchFailed, PortTaken, ProfileError
+from jupyter_hpc.slurm.models import Job
+from tests.waiting import until
+
+
+class Supervised:
+    """Stands in for the supervisor: does as the test says, through the listener."""
+
+    made: list[Supervised]
+    error: HpcError | None = None
+    number = 1
+
+    def __init__(self, profile: Any, options: Any, connections: Any, launch: Any, listener: Any):
+        self.listener: Manager = listener
+        self.token, self.address, self.link, self.job_id = "t0ken", None, None, "7"
+        self.prompts_allowed = 0
+        self.launch = launch
+        self.connections = connections
+        self.end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        Supervised.made.append(self)
+
+    def ask(self, command: SessionCommand) -> None:
+        self.end.set_result(Ended("RUNNING", "requested", f"{command.value} was asked for."))
+
+    def allow_prompt(self) -> None:
+        self.prompts_allowed += 1
+
+    async def run(self) -> Ended:
+        if Supervised.number != 1:
+            await self.listener.on_number(Supervised.number)
+        if Supervised.error is not None:
+            raise Supervised.error
+        ended = await self.end
+        self.listener.on_event(ended)
+        return ended
+
+
+@pytest.fixture
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Records:
+    Supervised.made, Supervised.error, Supervised.number = [], None, 1
+    monkeypatch.setattr(module, "Supervisor", Supervised)
+    return Records(tmp_path)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def session(records: Records, events: list[Event] | None = None, **options: Any) -> Manager:
+    wanted = ConnectOptions(options.pop("name", "ulysses"), port=free_port(), **options)
+    sink = (events if events is not None else []).append
+    return Manager(wanted, NoPrompter(), sink, records)
+
+
+async def started(manager: Manager) -> tuple[asyncio.Task[Ended], Supervised]:
+    count = len(Supervised.made)
+    running = asyncio.create_task(manager.run())
+    await until(lambda: len(Supervised.made) > count)
+    return running, Supervised.made[-1]
+
+
+async def test_the_port_answers_before_anything_is_known(records: Records) -> None:
+    manager = session(records)
+    running, supervisor = await started(manager)
+    record = records.session("ulysses")
+    assert record is not None and record.port == manager.port
+    status = await asyncio.to_thread(ask_manager, record, "status")
+    assert (status["state"], status["text"]) == ("starting", "Starting.")
+    supervisor.listener.on_event(Pending("7", "Priority", "Others are ahead.", None, "Wait."))
+    status = await asyncio.to_thread(ask_manager, record, "status")
+    assert (status["state"], status["advice"], status["job_id"]) == ("pending", "Wait.", "7")
+    manager.ask(SessionCommand.LEAVE)
+    assert (await running).cause == "requested"
+    assert records.session("ulysses") is None
+
+
+async def test_events_reach_record_sink_and_log(
+    records: Records, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "jupyter_hpc")
+    events: list[Event] = []
+    manager = session(records, events)
+    running, supervisor = await started(manager)
+    ready = Ready(f"http://localhost:{manager.port}/lab", manager.port, "7", "cpu01", "ssh")
+    for event in (Starting("7", "cpu01"), ready):
+        supervisor.listener.on_event(event)
+    supervisor.listener.on_job(cast(Job, SimpleNamespace(time_left=60)))
+    record = records.session("ulysses")
+    assert record is not None
+    assert (record.state, record.job_id, record.node, record.transport) == (
+        *("ready", "7", "cpu01"),
+        "ssh",
+    )
+    assert record.ends_at is not None
+    assert events == [Starting("7", "cpu01"), ready]
+    assert "JupyterLab on cpu01 (job 7, over ssh)" in caplog.text
+    assert "t0ken" not in caplog.text
+    manager.ask(SessionCommand.STOP)
+    await running
+
+
+@pytest.mark.parametrize("action", ["disconnect", "stop"])
+async def test_another_command_ends_it_and_is_told_how(records: Records, action: str) -> None:
+    manager = session(records)
+    running, _ = await started(manager)
+    record = records.session("ulysses")
+    assert record is not None
+    answer = await asyncio.to_thread(ask_manager, record, action)
+    assert answer["text"].endswith("was asked for.")
+    await running
+
+
+async def test_a_session_that_cannot_be_opened_is_said_on_the_page(records: Records) -> None:
+    Supervised.error = LaunchFailed("No step could be started.", "Try by hand.")
+    manager = session(records)
+    with pytest.raises(LaunchFailed):
+        await manager.run()
+    assert manager.over and records.sessions() == []
+
+
+async def test_a_new_job_on_the_same_port(records: Records) -> None:
+    manager = Manager(
+        ConnectOptions("ulysses", port=free_port()),
+        NoPrompter(),
+        lambda event: None,
+        records,
+        keep_page=60,
+    )
+    running, supervisor = await started(manager)
+    port = manager.port
+    supervisor.end.set_result(Ended("TIMEOUT", "time_limit", "Over."))
+    await until(lambda: manager.over)
+    manager.ask(SessionCommand.AGAIN)
+    await until(lambda: len(Supervised.made) == 2)
+    assert manager.port == port and not manager.over
+    manager.ask(SessionCommand.LEAVE)
+    await running
+
+
+async def test_a_further_session_moves_to_its_own_name(records: Records) -> None:
+    Supervised.number = 3
+    manager = Manager(
+        ConnectOptions("ulysses", new=True), NoPrompter(), lambda event: None, records
+    )
+    assert manager.name == "ulysses-2"
+    running, _ = await started(manager)
+    await until(lambda: records.session("ulysses-3"))
+    assert (manager.name, records.session("ulysses-2")) == ("ulysses-3", None)
+    manager.ask(SessionCommand.LEAVE)
+    await running
+
+
+async def test_what_was_learnt_is_remembered(records: Records) -> None:
+    manager = session(records)
+    running, supervisor = await started(manager)
+    supervisor.connections.transport, supervisor.connections.reason = "srun", "ssh was refused"
+    supervisor.launch.learn("sbatch", "salloc is refused")
+    manager.ask(SessionCommand.LEAVE)
+    await running
+    memory = records.memory("ulysses")
+    assert (memory.transport, memory.transport_reason) == ("srun", "ssh was refused")
+    assert (memory.launch, memory.launch_reason) == ("sbatch", "salloc is refused")
+    assert json.loads((records.folder / "memory" / "ulysses.json").read_text())["port"]
+
+
+async def test_a_port_that_somebody_chose_is_not_changed(records: Records) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        manager = Manager(
+            ConnectOptions("ulysses", port=taken), NoPrompter(), lambda event: None, records
+        )
+        with pytest.raises(PortTaken):
+            await manager.run()
+    assert Supervised.made == []
+
+
+async def test_a_person_who_answers_is_passed_on(records: Records) -> None:
+    manager = session(records)
+    running, supervisor = await started(manager)
+    manager.allow_prompt()
+    assert supervisor.prompts_allowed == 1 and manager.needs_person == ""
+    manager.ask(SessionCommand.LEAVE)
+    await running
+
+
+def test_a_further_session_has_the_profile_of_the_first() -> None:
+    profile, number = find_profile("ulysses-4")
+    assert (profile.name, number) == ("ulysses", 4)
+    with pytest.raises(ProfileError):
+        find_profile("nowhere-4")
+
+
+def test_what_is_wrong_is_found_before_anything_is_changed() -> None:
+    profile, _ = find_profile("ulysses")
+    with pytest.raises(HpcError):
+        check(profile, ConnectOptions("ulysses", preset="no such preset"))
+    with pytest.raises(HpcError):
+        check(profile, ConnectOptions("ulysses", idle_release="soon"))

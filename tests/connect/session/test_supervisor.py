@@ -1,0 +1,151 @@
+"""The course of a session, without a cluster: what is told, what is given back, what is raised."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jupyter_hpc.connect.events import Ended, Ready, Warned
+from jupyter_hpc.connect.session.commands import SessionCommand
+from jupyter_hpc.connect.session.pipe_source import JobOver, ServerGone
+from jupyter_hpc.errors import (
+    ConnectError,
+    LaunchFailed,
+    PromptNeeded,
+    SessionTaken,
+    SlurmUnavailable,
+    Unreachable,
+)
+from tests.connect.session.supervised import Cluster
+from tests.waiting import until
+
+
+@pytest.fixture
+async def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(monkeypatch)
+
+
+def warnings(cluster: Cluster) -> str:
+    return " ".join(e.text for e in cluster.listener.events if isinstance(e, Warned))
+
+
+async def test_from_login_to_the_time_limit(cluster: Cluster) -> None:
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    assert (supervisor.job_id, supervisor.token) == ("7", "token")
+    cluster.job_over.set()
+    ended = await running
+    assert cluster.listener.names == ["authenticating", "running", "starting", "ready", "ended"]
+    assert cluster.listener.events[3] == Ready(
+        "http://localhost:24000/lab", 24000, "7", "cpu01", "ssh"
+    )
+    assert ended.cause == "time_limit"
+    first, last = cluster.listener.links
+    assert first is not None and last is None
+    assert cluster.connections.closed and cluster.connections.asked == [True]
+    assert cluster.listener.jobs
+
+
+@pytest.mark.parametrize(
+    ("command", "state", "cancelled"),
+    [(SessionCommand.LEAVE, "RUNNING", []), (SessionCommand.STOP, "CANCELLED", ["7"])],
+)
+async def test_a_command_ends_it(
+    cluster: Cluster, command: SessionCommand, state: str, cancelled: list[str]
+) -> None:
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    supervisor.ask(command)
+    ended = await running
+    assert (ended.state, ended.cause) == (state, "requested")
+    assert cluster.cancelled == cancelled and "Job 7" in ended.text
+
+
+async def test_who_leaves_before_a_job_is_asked_for_leaves_none(cluster: Cluster) -> None:
+    cluster.connections.login_answers.clear()
+    supervisor = cluster.supervisor()
+    supervisor.ask(SessionCommand.STOP)
+    ended = await supervisor.run()
+    assert ended == Ended("NONE", "requested", "No job was asked for.")
+    assert cluster.cancelled == []
+
+
+async def test_a_job_that_cannot_be_cancelled_is_named(cluster: Cluster) -> None:
+    cluster.cancel_error = SlurmUnavailable("The controller does not answer.", "Wait.")
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    supervisor.ask(SessionCommand.STOP)
+    with pytest.raises(ConnectError, match="Job 7 could not be cancelled and may go on"):
+        await running
+
+
+async def test_a_login_lost_while_opening_is_made_again(cluster: Cluster) -> None:
+    cluster.opening = [Unreachable("The login host is gone.")]
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    assert cluster.listener.names[:3] == ["authenticating", "reconnecting", "reconnected"]
+    assert cluster.connections.asked == [True, False]
+    supervisor.ask(SessionCommand.LEAVE)
+    await running
+
+
+async def test_a_refused_login_ends_it_at_once(cluster: Cluster) -> None:
+    cluster.connections.logins = [PromptNeeded("A password is needed.", "Type it.")]
+    with pytest.raises(PromptNeeded):
+        await cluster.supervisor().run()
+    assert cluster.listener.names == ["authenticating"] and cluster.connections.closed
+
+
+async def test_jupyter_that_died_is_started_again_in_the_same_job(cluster: Cluster) -> None:
+    cluster.servers = [True, False]
+    cluster.pipes = [ServerGone()]
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    assert "Jupyter ended; it is being started again in the same job." in warnings(cluster)
+    assert cluster.listener.names.count("starting") == 2
+    supervisor.ask(SessionCommand.LEAVE)
+    await running
+
+
+async def test_jupyter_that_dies_at_its_start_is_not_started_for_ever(cluster: Cluster) -> None:
+    cluster.pipes = [ServerGone()]
+    with pytest.raises(LaunchFailed, match="ended as soon as it was started"):
+        await cluster.supervisor().run()
+
+
+async def test_jupyter_that_keeps_dying_is_given_up(cluster: Cluster) -> None:
+    cluster.servers = [True] * 9
+    cluster.pipes = [ServerGone() for _ in range(9)]
+    with pytest.raises(LaunchFailed):
+        await cluster.supervisor().run()
+    assert cluster.listener.names.count("starting") == 4
+
+
+async def test_a_job_that_is_over_says_why(cluster: Cluster) -> None:
+    cluster.servers = [JobOver()]
+    ended = await cluster.supervisor().run()
+    assert ended.cause == "time_limit" and cluster.listener.names[-1] == "ended"
+
+
+async def test_a_session_taken_over_is_an_error(cluster: Cluster) -> None:
+    cluster.servers = [True]
+    cluster.pipes = [SessionTaken("Another jupyter-hpc has taken over.")]
+    with pytest.raises(SessionTaken):
+        await cluster.supervisor().run()
+
+
+async def test_what_a_user_should_know_is_told_once(cluster: Cluster) -> None:
+    cluster.extension = False
+    cluster.connections.transport = "direct"
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: cluster.listener.names.count("warning") == 2)
+    assert "TCP port" in warnings(cluster) and "pip install jupyter-hpc" in warnings(cluster)
+    supervisor.ask(SessionCommand.LEAVE)
+    await running
