@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from jupyter_hpc.waiting import finish, within
+from tests.waiting import stays
 
 
 async def test_a_cancellation_that_comes_with_the_result() -> None:
@@ -24,7 +25,7 @@ async def test_what_is_too_late_has_ended() -> None:
 
     async def slow() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             ended.append(True)
 
@@ -32,7 +33,7 @@ async def test_what_is_too_late_has_ended() -> None:
         await within(slow(), 0.01)
     assert ended
     waiting = asyncio.create_task(within(slow(), 60))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)  # begun
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -50,11 +51,13 @@ async def test_results_and_errors_in_time() -> None:
 
 
 async def test_finishing_hears_its_own_cancellation() -> None:
+    let_go = asyncio.Event()
+
     async def stubborn() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0.2)
+            await let_go.wait()
 
     async def fails() -> None:
         raise ValueError("nobody hears of it")
@@ -62,9 +65,10 @@ async def test_finishing_hears_its_own_cancellation() -> None:
     task = asyncio.create_task(stubborn())
     await asyncio.sleep(0)
     finishing = asyncio.create_task(finish(task))
-    await asyncio.sleep(0.05)
+    await stays(lambda: not finishing.done(), seconds=0.05)
     finishing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await finishing
+    let_go.set()
     await finish(task, asyncio.create_task(fails()))
     assert task.cancelled()

@@ -20,7 +20,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import user_named
 from tests.connect.real.sessions import Session, connected, run
-from tests.waiting import eventually
+from tests.waiting import eventually, throughout
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_the_link_is_interrupted(
         try:
             event = session.wait_for("reconnecting", 10)
             assert event["text"]
-            time.sleep(max(0.0, seconds - 2))
+            throughout(lambda: session.process.poll() is None, seconds=max(0.0, seconds - 2))
             status, body, _ = session.get("/lab", {"Accept": "text/html"})
             assert status == 200
             assert b"Reconnecting" in body
@@ -101,7 +101,7 @@ def test_the_laptop_sleeps(cluster: Cluster, laptop: Laptop, seconds: int) -> No
     with connected(laptop, "mini") as session:
         session.wait_for("ready")
         session.process.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)
+        throughout(lambda: session.process.poll() is None, seconds=seconds)
         session.process.send_signal(signal.SIGCONT)
         _answers(session, 20)
         assert session.process.poll() is None
@@ -192,14 +192,13 @@ def test_the_controller_is_away(cluster: Cluster, laptop: Laptop, seconds: int) 
         session.wait_for("ready")
         cluster.stop("login1", "slurmctld")
         try:
-            time.sleep(seconds)
+            throughout(lambda: "ended" not in session.names(), seconds=seconds)
             _answers(session)
         finally:
             cluster.start("login1", "slurmctld")
-        time.sleep(5)
+        throughout(lambda: "ended" not in session.names(), seconds=5)
         _answers(session)
         assert session.process.poll() is None
-        assert "ended" not in session.names()
 
 
 def test_a_pending_allocation_survives_a_cut(cluster: Cluster, laptop: Laptop) -> None:
@@ -213,9 +212,11 @@ def test_a_pending_allocation_survives_a_cut(cluster: Cluster, laptop: Laptop) -
             job = session.wait_for("pending")["job_id"]
             cluster.black_hole()
             try:
-                time.sleep(6)
+                throughout(lambda: session.process.poll() is None, seconds=6)
                 cluster.run("login1", ["scancel", "--user=mallory"])
-                time.sleep(4)
+                state = ["squeue", "-h", "-j", job, "-o", "%T"]
+                eventually(lambda: cluster.run("login1", state).stdout.strip() == "RUNNING")
+                throughout(lambda: "ready" not in session.names(), seconds=2)
             finally:
                 cluster.fill_hole()
             ready = session.wait_for("ready", 60)
@@ -276,7 +277,7 @@ def test_a_node_that_hangs_does_not_make_us_log_in_for_ever(
             os.kill(pid, signal.SIGSTOP)
         try:
             session.wait_for("reconnecting", 10)
-            time.sleep(70)
+            throughout(lambda: "reconnected" not in session.names(), seconds=70)
         finally:
             for pid in frozen:
                 with contextlib.suppress(ProcessLookupError):
@@ -294,7 +295,7 @@ def test_a_host_that_ends_every_connection_is_not_stormed(cluster: Cluster, lapt
         deadline = time.monotonic() + 40
         while time.monotonic() < deadline:
             cluster.kill_sessions("login1", "alice")
-            time.sleep(0.3)
+            throughout(lambda: session.process.poll() is None, seconds=0.3)
         assert 2 <= cluster.authentications() - before <= 7
         session.wait_for("reconnected", 150, after=len(session.events))
         _answers(session)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from tests.cluster.layout import user_named
 from tests.connect.real.secured import HOSTILE, NODE, alices_laptop, end_jobs
 from tests.connect.real.sessions import command, connected, environment, record, run
 from tests.connect.real.terminal import Terminal
-from tests.waiting import eventually
+from tests.waiting import eventually, throughout
 
 
 @pytest.fixture
@@ -65,8 +64,7 @@ def test_a_key_that_changes_during_the_session_is_not_accepted(
             assert "host key of login1 has changed" in said
             status, body, _ = session.get("/lab", {"Accept": "text/html"})
             assert status == 200 and b"has changed" in body
-            time.sleep(3)
-            assert cluster.authentications() == before
+            throughout(lambda: cluster.authentications() == before, seconds=3)
         assert session.process.poll() is None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.real.sessions import connected, run
+from tests.waiting import throughout
 
 ClusterFactory = Callable[..., Cluster]
 
@@ -67,7 +67,7 @@ def test_a_site_that_kills_processes_at_logout(cluster_with: ClusterFactory) -> 
     with connected(laptop, "mini") as session:
         ready = session.wait_for("ready")
         session.end()
-    time.sleep(1)
+    throughout(lambda: cluster.jobs() == [ready["job_id"]], seconds=1)
     with connected(laptop, "mini") as session:
         assert session.wait_for("ready")["job_id"] == ready["job_id"]
     _end(cluster)

@@ -23,6 +23,7 @@ from jupyter_hpc.errors import CommandTimeout, ConnectError, Unreachable
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.real.sessions import Session, command, connected, environment, run
+from tests.waiting import eventually
 
 
 def acting(error: Exception, *, over: bool = False, needs_person: str = "") -> SessionActions:
@@ -67,7 +68,7 @@ async def test_a_silent_connection_is_not_waited_for() -> None:
 
     async def silent() -> str:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             ended.set()
         return ""
@@ -81,7 +82,7 @@ async def test_a_silent_connection_is_not_waited_for() -> None:
 async def test_a_log_is_read_only_while_the_link_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     async def read_from(runner: Any, file: str, offset: int) -> tuple[str, int]:
         if supervisor.link is not None:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         return "", 0
 
     monkeypatch.setattr(remote, "read_from", read_from)
@@ -127,11 +128,11 @@ class Follower:
             self.shown[name] += line
 
     def wait_for(self, text: str, name: str = "stdout", seconds: float = 40) -> None:
-        deadline = time.monotonic() + seconds
-        while text not in self.shown[name]:
-            assert time.monotonic() < deadline, self.shown
+        def shown() -> bool:
             assert self.process.poll() is None, self.shown
-            time.sleep(0.1)
+            return text in self.shown[name]
+
+        eventually(shown, lambda: str(self.shown), seconds=seconds)
 
     def close(self) -> None:
         self.process.kill()

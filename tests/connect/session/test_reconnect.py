@@ -142,7 +142,7 @@ async def test_waking_doubts_the_pipe(
     await asyncio.sleep(0)  # the watch has begun
     world.pipes[-1].fall_silent()
     began = time.monotonic()
-    time.sleep(0.5)  # this process does not run meanwhile
+    time.sleep(0.5)  # sleep: this process does not run meanwhile
     await world.up(2)
     assert time.monotonic() - began < 20, "it waited as if nothing had happened"
     assert "slept for about" in caplog.text
