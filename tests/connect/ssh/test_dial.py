@@ -58,7 +58,7 @@ async def test_remembered_addresses_do_not_wait_for_the_name_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def never(*args: object, **more: object) -> list[object]:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return []
 
     with listener() as server:

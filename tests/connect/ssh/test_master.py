@@ -19,7 +19,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.ssh.on_cluster import at_home, login_of
 from tests.connect.tunnel.pipe_helpers import ECHO_RELAY, echoes
-from tests.waiting import eventually, until
+from tests.waiting import eventually, stays, until
 
 
 @pytest.fixture
@@ -76,8 +76,7 @@ async def test_everything_runs_over_the_master_without_a_login(
             assert await echoes(pipe, 3_000_000)
     finally:
         connection.close()
-    await asyncio.sleep(0.3)
-    assert cluster.authentications("login1") == before
+    await stays(lambda: cluster.authentications("login1") == before, seconds=0.3)
 
 
 async def test_the_masters_end_is_noticed_and_nothing_logs_in_again(
@@ -121,8 +120,7 @@ async def test_closing_leaves_the_master_to_the_user(cluster: Cluster, laptop: L
     connections = Connections(connection, NoPrompter())
     pipe = await open_pipe("login-ssh", connections, Attach("gpu01", ECHO_RELAY))
     connections.close()
-    await asyncio.sleep(0.3)
-    assert pipe.queued() == 0
+    await stays(lambda: pipe.queued() == 0, seconds=0.3)
     command = laptop.ssh_command("login1")
     checked = subprocess.run(
         [*command[:-1], "-O", "check", command[-1]], capture_output=True, env=laptop.environment

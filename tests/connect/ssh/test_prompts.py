@@ -98,7 +98,7 @@ async def test_host_keys_are_confirmed_as_with_ssh(
     await terminal.until(b"(yes/no/[fingerprint])?")
     for line in typed.splitlines(keepends=True):
         terminal.type(line)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # sleep: a person types line by line
     assert await asyncio.wait_for(asking, PATIENCE) is answer
 
 

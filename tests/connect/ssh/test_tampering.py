@@ -30,7 +30,7 @@ async def speak(process: asyncssh.SSHServerProcess[bytes]) -> None:
     await process.stdin.read(1)
     for line in LINES:
         process.stdout.write(line)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # sleep: a packet for each line
     await process.stdin.read()
 
 

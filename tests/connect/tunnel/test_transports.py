@@ -17,7 +17,7 @@ from tests.cluster.fixtures import ClusterFactory
 from tests.connect.ssh.helpers import Person
 from tests.connect.ssh.on_cluster import at_home, login_of
 from tests.connect.tunnel.pipe_helpers import ECHO_RELAY, echoes
-from tests.waiting import until
+from tests.waiting import at_rest, stays, until
 
 NODE = "cpu01"
 
@@ -117,10 +117,9 @@ async def test_pausing_holds_the_other_side_back(connections: Connections, job: 
 
     pipe.set_receiver(on_data, lambda error: None)
     pipe.pause_reading()
-    await asyncio.sleep(0.3)
+    await until(at_rest(lambda: count, 0.3))
     held = count
-    await asyncio.sleep(0.5)
-    assert count == held
+    await stays(lambda: count == held, seconds=0.5)
     pipe.resume_reading()
     await until(lambda: count >= held + 20_000_000)
     pipe.close()
