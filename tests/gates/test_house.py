@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,10 @@ import pytest
 
 from tests.tools import ROOT
 
-LONGEST = 400
+MAX_LINES = 400
+
+#: So many modules of one folder can be known by heart.
+MAX_MODULES = 16
 
 #: Rooms whose files are programs of their own: they print because that is their output.
 PROGRAMS = ("cli", "demo", "relay", "shipped", "runtime")
@@ -53,9 +57,20 @@ def test_no_module_is_too_long() -> None:
     long = {
         str(file.relative_to(ROOT)): lines
         for file in tracked("jupyter_hpc/*.py", "labextension/src/*.ts", "labextension/src/*.tsx")
-        if (lines := len(file.read_text(encoding="utf-8").splitlines())) > LONGEST
+        if (lines := len(file.read_text(encoding="utf-8").splitlines())) > MAX_LINES
     }
-    assert not long, f"split these, {LONGEST} lines are enough for one purpose: {long}"
+    assert not long, f"split these, {MAX_LINES} lines are enough for one purpose: {long}"
+
+
+@pytest.mark.parametrize("floor", ["connect", "batch"])
+def test_a_room_can_be_looked_over(floor: str) -> None:
+    rooms = Counter(
+        str(file.parent.relative_to(ROOT))
+        for file in package_modules()
+        if room(file)[0] == floor and file.name != "__init__.py"
+    )
+    crowded = {name: count for name, count in rooms.items() if count > MAX_MODULES}
+    assert not crowded, f"give these rooms inside, {MAX_MODULES} modules are enough: {crowded}"
 
 
 def test_only_the_ssh_modules_and_the_demo_speak_ssh() -> None:
