@@ -19,6 +19,7 @@ from jupyter_hpc.connect.events import Pending, Sink, Warned
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.endings import why_ended
 from jupyter_hpc.connect.job.remote import Account
+from jupyter_hpc.connect.job.scripts import EXIT_LINE
 from jupyter_hpc.errors import (
     CommandError,
     CommandTimeout,
@@ -216,7 +217,7 @@ class Allocator:
             progress = allocate.read_salloc(text)
             if progress.job_id is not None:
                 return Asked(progress.job_id, log)
-            if progress.error or remote.EXITED in text:
+            if progress.error or EXIT_LINE in text:
                 return await self._refused(request, progress.error or text)
             if time.monotonic() > deadline:
                 raise SlurmUnavailable(

@@ -13,11 +13,11 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.job import remote, scripts
+from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.remote import Account, first
+from jupyter_hpc.connect.job.scripts import EXIT_LINE, LOCK_SECONDS, shipped
 from jupyter_hpc.errors import HpcError, LaunchFailed
 from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.runner import Completed, Runner
@@ -122,8 +122,8 @@ class Launcher:
         if found == "failed":
             raise explain_failure(fields, self._profile)
         log = await remote.read_file(self._on_node, f"{session}/srun.log", 2000)
-        if remote.EXITED in log:
-            said = printable_lines(log.partition(remote.EXITED)[0]).strip()
+        if EXIT_LINE in log:
+            said = printable_lines(log.partition(EXIT_LINE)[0]).strip()
             raise LaunchFailed(
                 f"No step could be started in job {self._job_id}: {said or 'srun said nothing'}",
                 "Try it by hand on the cluster: "
@@ -145,7 +145,7 @@ class Launcher:
                 return session
             # Who began may have died before the launch: then the lock grows old, and is ours.
             found, fields = await remote.await_file(
-                self._on_node, folder, ("address", "failed"), scripts.LOCK_SECONDS
+                self._on_node, folder, ("address", "failed"), LOCK_SECONDS
             )
             if found == "failed":
                 raise explain_failure(fields, self._profile)
@@ -165,7 +165,7 @@ class Launcher:
         # The session's folder is on the node only: the log of srun stays on the login
         # host, and the waiting happens on the node.
         log = f"/tmp/.jupyter-hpc-{secrets.token_hex(16)}.log"  # noqa: S108
-        srun = await remote.start(self._starter, log, step)
+        srun = await remote.start_detached(self._starter, log, step)
         names = ("address", "failed")
         found, fields = await remote.await_file(self._on_node, session, names, START_SECONDS)
         if found == "address":
@@ -173,10 +173,9 @@ class Launcher:
         return found, fields
 
     def _files(self, secret: str) -> dict[str, bytes]:
-        shipped = resources.files("jupyter_hpc.connect.job") / "shipped"
         return {
-            "launch.sh": (shipped / "launch.sh").read_bytes(),
-            "start.py": (shipped / "start.py").read_bytes(),
+            "launch.sh": shipped("launch.sh"),
+            "start.py": shipped("start.py"),
             "relay.py": relay_source().encode(),
             "environment.sh": environment_script(self._profile).encode(),
             "profile.json": json.dumps(self._profile.to_json(), indent=1).encode(),
