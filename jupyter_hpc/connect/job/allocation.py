@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.events import Pending, Sink, Warned
+from jupyter_hpc.connect.events import Ended, Pending, Sink, Warned
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.endings import why_ended
 from jupyter_hpc.connect.job.remote import Account
@@ -35,6 +35,9 @@ from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase, Request
 from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.text import printable
+
+#: The next step when a job is over.
+CONNECT_AGAIN = "Connect again to ask for a new one."
 
 #: Phases in which a job of ours is worth adopting.
 _ALIVE = (Phase.PENDING, Phase.STARTING, Phase.RUNNING, Phase.SUSPENDED)
@@ -241,7 +244,8 @@ class Allocator:
                     job = await self._slurm.job(requested.job_id)
                     unavailable = False
                     if job is None or job.phase in (Phase.ENDING, Phase.ENDED):
-                        raise await self.ended(requested.job_id)
+                        ended = await self.why_ended(requested.job_id)
+                        raise SessionEnded(ended.text, CONNECT_AGAIN)
                 except (SlurmUnavailable, CommandTimeout) as error:
                     if not unavailable:
                         self._sink(Warned(f"{error.message} Still waiting for the job."))
@@ -271,7 +275,6 @@ class Allocator:
     async def _pause(self, next_poll: float) -> None:
         await asyncio.sleep(max(1.0, min(next_poll - time.monotonic(), 15.0)))
 
-    async def ended(self, job_id: str) -> SessionEnded:
-        """Why a job is gone, as an error."""
-        ending = await why_ended(self._slurm, self._login, job_id, self._account.uid)
-        return SessionEnded(ending.text, "Connect again to ask for a new one.")
+    async def why_ended(self, job_id: str) -> Ended:
+        """Why a job is gone."""
+        return await why_ended(self._slurm, self._login, job_id, self._account.uid)

@@ -16,13 +16,13 @@ from typing import Protocol
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.events import Sink, Warned
 from jupyter_hpc.connect.job import remote
-from jupyter_hpc.connect.job.allocation import Allocator, Launch, find_job
+from jupyter_hpc.connect.job.allocation import CONNECT_AGAIN, Allocator, Launch, find_job
 from jupyter_hpc.connect.job.failures import explain_exit
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
 from jupyter_hpc.connect.job.remote import Account, prepare_account
 from jupyter_hpc.connect.job.request import request_for, session_name
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.errors import LaunchFailed, UnreadableAnswer
+from jupyter_hpc.errors import LaunchFailed, SessionEnded, UnreadableAnswer
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
@@ -131,16 +131,11 @@ class JobOpener:
             await self._on_number(number)
             name = session_name(self._profile.name, number)
         self._name = name  # kept: after a cut, what was asked for is found by it
-        if job is None and self.job_id and self._launch.may_change:
-            # It was waiting when the connection was lost, and is gone without a word.
-            allocator.use_sbatch(
-                f"The request for job {self.job_id} did not outlive the lost connection (the site "
-                "ends processes at logout)"
-            )
         if job is None:
+            if self.job_id:
+                await self._explain_loss(allocator)
             allocation = self._profile.allocation_for(self._options.preset, self._options.overrides)
-            request = request_for(self._profile, allocation, name)
-            requested = await allocator.submit(request)
+            requested = await allocator.submit(request_for(self._profile, allocation, name))
         else:
             requested = allocator.adopted(job)
             if first and (self._options.preset or self._options.overrides):
@@ -152,6 +147,20 @@ class JobOpener:
                 )
         self.job_id = requested.job_id
         return OpenJob(requested.running or await allocator.wait(requested), account)
+
+    async def _explain_loss(self, allocator: Allocator) -> None:
+        """The job that waited when the connection was lost is gone: SessionEnded says why.
+
+        Where it was only given up with its salloc, it is asked for again, by sbatch.
+        """
+        ended = await allocator.why_ended(self.job_id)
+        given_up = ended.cause == "cancelled" or ended.state == "UNKNOWN"
+        if not (given_up and self._launch.method == "salloc" and self._launch.may_change):
+            raise SessionEnded(ended.text, CONNECT_AGAIN)
+        allocator.use_sbatch(
+            f"The request for job {self.job_id} did not outlive the lost connection (the site "
+            "ends processes at logout)"
+        )
 
 
 async def _nothing() -> None:
