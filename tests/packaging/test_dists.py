@@ -11,6 +11,7 @@ import pytest
 
 import jupyter_hpc
 from tests.requirements import requirements
+from tests.tools import ROOT
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -30,7 +31,10 @@ def test_wheel_carries_bundle_and_configuration(dists: dict[str, Path]) -> None:
     assert config["ServerApp"]["jpserver_extensions"] == {"jupyter_hpc": True}
     assert "jupyter_hpc/py.typed" in names
     assert "jupyter_hpc/clusters/builtin/demo.toml" in names
-    assert "jupyter_hpc/connect/shipped/launch.sh" in names
+    scripts = (ROOT / "jupyter_hpc").rglob("*.sh")
+    shipped = {file.relative_to(ROOT).as_posix() for file in scripts}
+    assert "jupyter_hpc/connect/job/shipped/functions/field.sh" in shipped
+    assert shipped <= set(names)
     strangers = {name.split("/")[0] for name in names if not name.startswith("jupyter_hpc")}
     assert strangers == set()
     assert not [name for name in names if name.startswith("jupyter_hpc/labextension/")]

@@ -8,17 +8,18 @@ neither a pending place in the queue nor a granted node.
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jupyter_hpc.clusters import Allocation, Profile
-from jupyter_hpc.connect.events import Pending, Sink, Warned
+from jupyter_hpc.clusters import Profile
+from jupyter_hpc.connect.events import Ended, Pending, Sink, Warned
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.endings import why_ended
 from jupyter_hpc.connect.job.remote import Account
+from jupyter_hpc.connect.job.request import session_name
+from jupyter_hpc.connect.job.scripts import EXIT_LINE
 from jupyter_hpc.errors import (
     CommandError,
     CommandTimeout,
@@ -27,16 +28,16 @@ from jupyter_hpc.errors import (
     SlurmError,
     SlurmUnavailable,
     SubmitRejected,
-    UnreadableAnswer,
 )
 from jupyter_hpc.runner import Runner
-from jupyter_hpc.slurm import allocate, hostlist
+from jupyter_hpc.slurm import allocate
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase, Request
 from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.text import printable
 
-_HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")
+#: The next step when a job is over.
+CONNECT_AGAIN = "Connect again to ask for a new one."
 
 #: Phases in which a job of ours is worth adopting.
 _ALIVE = (Phase.PENDING, Phase.STARTING, Phase.RUNNING, Phase.SUSPENDED)
@@ -44,51 +45,15 @@ _ALIVE = (Phase.PENDING, Phase.STARTING, Phase.RUNNING, Phase.SUSPENDED)
 #: How long one look at salloc's log waits on the login host for something new.
 _WATCH_SECONDS = 20.0
 
-
-def session_name(profile_name: str, number: int = 1) -> str:
-    """The job name of a session; `--new` counts on from 2."""
-    return f"jupyter-hpc-{profile_name}" + (f"-{number}" if number > 1 else "")
-
-
-def request_for(profile: Profile, allocation: Allocation, name: str) -> Request:
-    """The allocation of a profile as a request to Slurm."""
-    return Request(
-        name=name,
-        partition=allocation.partition,
-        account=allocation.account,
-        qos=allocation.qos,
-        constraint=allocation.constraint,
-        time=allocation.time,
-        nodes=allocation.nodes,
-        cpus=allocation.cpus,
-        memory=allocation.memory,
-        gpus=allocation.gpus,
-        gpu_type=allocation.gpu_type,
-        gpu_flag=profile.slurm.gpu_flag,
-        extra=allocation.extra,
-    )
-
-
-def first_node(job: Job) -> str:
-    """The node on which Jupyter runs: the first of the job's list.
-
-    It becomes a word of commands on this computer, so it has to look like a host's name.
-    """
-    node = hostlist.expand(job.nodes)[0]
-    if not _HOST_NAME.fullmatch(node):
-        raise UnreadableAnswer(
-            f"Slurm says that job {job.job_id} runs on {printable(node, 80)!r}, which is no name "
-            "of a host.",
-            "Look at it on the cluster: scontrol show job.",
-        )
-    return node
+#: salloc says at once that it waits; one that says nothing has no controller to talk to.
+_SALLOC_SILENCE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A job that was just asked for; `log` is salloc's, "" for sbatch.
+class RequestedJob:
+    """A job that is in the queue, granted or not; `log` is salloc's, "" for sbatch.
 
-    `job` is what Slurm said about it, if it was asked already.
+    `job` is what squeue said about it, if that was asked already.
     """
 
     job_id: str
@@ -103,33 +68,45 @@ class Asked:
 
 
 class Launch:
-    """How the job is made: as somebody said, or as was learnt about the cluster.
+    """Which command makes the job, salloc or sbatch: as somebody said, or as was learnt.
 
-    `remember` keeps what is learnt for later sessions.
+    Some sites end an allocation without a shell, or refuse it; what is learnt about a
+    cluster is kept for later sessions by `remember`.
     """
 
     def __init__(
         self, asked: str | None, learnt: str, default: str, remember: Callable[[str, str], None]
     ) -> None:
-        self.how = asked or learnt or default
+        self.method = asked or learnt or default
         self.may_change = asked is None
         self.undecided = asked is None and not learnt and default == "salloc"
         self._remember = remember
 
-    def learn(self, how: str, reason: str) -> None:
-        self.how, self.undecided = how, False
-        self._remember(how, reason)
+    def learn(self, method: str, reason: str) -> None:
+        self.method, self.undecided = method, False
+        self._remember(method, reason)
 
 
 async def find_job(slurm: SlurmClient, name: str) -> Job | None:
     """The living job of that name: a running one before a waiting one, the oldest first."""
-    jobs = [job for job in await slurm.my_jobs(name=name) if job.phase in _ALIVE]
-    jobs.sort(key=lambda job: (job.phase is Phase.PENDING, int(job.job_id or 0)))
-    return jobs[0] if jobs else None
+    jobs = await _living_jobs(slurm, name)
+    return min(jobs, key=lambda job: (job.phase is Phase.PENDING, _age_order(job)), default=None)
+
+
+async def _living_jobs(slurm: SlurmClient, name: str) -> list[Job]:
+    return [job for job in await slurm.my_jobs(name=name) if job.phase in _ALIVE]
+
+
+def _age_order(job: Job) -> int:
+    """Slurm numbers jobs in the order in which they are asked for."""
+    return int(job.job_id or 0)
 
 
 class Allocator:
-    """Finds, makes and waits for the job of one session."""
+    """Finds the job of one session, asks for it where there is none, and waits for it.
+
+    Its job has a name that every machine knows, so it is never asked for twice.
+    """
 
     def __init__(
         self,
@@ -159,7 +136,7 @@ class Allocator:
             number += 1
         return number
 
-    async def ask(self, request: Request) -> Asked:
+    async def submit(self, request: Request) -> RequestedJob:
         """Ask for a job and return as soon as it has an id, granted or not.
 
         When two laptops ask at the same moment, the older job stays and the other
@@ -167,26 +144,33 @@ class Allocator:
         """
         if self._launch.undecided:
             await self._decide()
-        asked = await (
-            self._sbatch(request) if self._launch.how == "sbatch" else self._salloc(request)
+        requested = await (
+            self._sbatch(request) if self._launch.method == "sbatch" else self._salloc(request)
         )
-        found, log = await asyncio.gather(self.find(request.name), self._keep_log(asked))
-        if found is not None and int(found.job_id) < int(asked.job_id):
-            await self._slurm.cancel([asked.job_id])
-            self._sink(Warned(f"Job {found.job_id} was asked for at the same moment; using it."))
-            return self.adopted(found)
-        own = found if found is not None and found.job_id == asked.job_id else None
-        return Asked(asked.job_id, log, own)
+        oldest, log = await asyncio.gather(self._oldest(request.name), self._keep_log(requested))
+        if oldest is not None and _age_order(oldest) < int(requested.job_id):
+            await self._slurm.cancel([requested.job_id])
+            self._sink(Warned(f"Job {oldest.job_id} was asked for at the same moment; using it."))
+            return self.adopted(oldest)
+        own = oldest if oldest is not None and oldest.job_id == requested.job_id else None
+        return RequestedJob(requested.job_id, log, own)
 
-    def adopted(self, job: Job) -> Asked:
+    async def _oldest(self, name: str) -> Job | None:
+        """The oldest job of that name: in whatever state they are, all laptops choose it."""
+        try:
+            return min(await _living_jobs(self._slurm, name), key=_age_order, default=None)
+        except (SlurmUnavailable, CommandTimeout):
+            return None  # our own job is in the queue; whoever asks next finds it there
+
+    def adopted(self, job: Job) -> RequestedJob:
         """A job that another connect asked for; its salloc writes where ours would."""
-        return Asked(job.job_id, f"{self._account.job_folder(job.job_id)}/salloc.log", job)
+        return RequestedJob(job.job_id, f"{self._account.job_folder(job.job_id)}/salloc.log", job)
 
-    async def _keep_log(self, asked: Asked) -> str:
-        if not asked.log or not self._account.writable:
-            return asked.log
-        folder = self._account.job_folder(asked.job_id)
-        return await remote.keep_log(self._login, asked.log, folder)
+    async def _keep_log(self, requested: RequestedJob) -> str:
+        if not requested.log or not self._account.writable:
+            return requested.log
+        folder = self._account.job_folder(requested.job_id)
+        return await remote.keep_log(self._login, requested.log, folder)
 
     async def _decide(self) -> None:
         """Once per cluster: whether an allocation without a shell can live here."""
@@ -206,26 +190,28 @@ class Allocator:
         self._launch.learn("sbatch", reason)
         self._sink(Warned(f"{reason}; the session is started with sbatch instead of salloc."))
 
-    async def _salloc(self, request: Request) -> Asked:
+    async def _salloc(self, request: Request) -> RequestedJob:
         folder = self._account.state if self._account.writable else "/tmp"  # noqa: S108
         log = f"{folder}/.salloc-{secrets.token_hex(16)}.log"
         argv = allocate.salloc_argv(request)
         text = await remote.start_and_watch(self._login, log, argv, 5.0)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + _SALLOC_SILENCE_SECONDS
         while True:
             progress = allocate.read_salloc(text)
             if progress.job_id is not None:
-                return Asked(progress.job_id, log)
-            if progress.error or remote.EXITED in text:
+                return RequestedJob(progress.job_id, log)
+            if progress.error or EXIT_LINE in text:
                 return await self._refused(request, progress.error or text)
             if time.monotonic() > deadline:
                 raise SlurmUnavailable(
-                    f"salloc has not said a word on {self._account.host} for two minutes.",
-                    "The controller may be down or limiting requests; try again later.",
+                    f"salloc has not said a word on {self._account.host} for "
+                    f"{_SALLOC_SILENCE_SECONDS:g} s.",
+                    "The controller may be down or limiting requests; try again later. If it gets "
+                    "a job after all, the next connect finds and uses it.",
                 )
             text = await remote.watch_file(self._login, log, len(text.encode()), 10.0)
 
-    async def _refused(self, request: Request, said: str) -> Asked:
+    async def _refused(self, request: Request, said: str) -> RequestedJob:
         """salloc said no; a site may say no to every salloc, and yes to sbatch."""
         error = await self._slurm.explain_rejection(request, said)
         if not isinstance(error, SubmitRejected) or not self._launch.may_change:
@@ -237,59 +223,59 @@ class Allocator:
         self.use_sbatch("This site refuses allocations without a batch script")
         return await self._sbatch(request)
 
-    async def _sbatch(self, request: Request) -> Asked:
-        return Asked((await self._slurm.keep_alive(request)).job_id, "")
+    async def _sbatch(self, request: Request) -> RequestedJob:
+        return RequestedJob((await self._slurm.keep_alive(request)).job_id, "")
 
-    async def wait(self, asked: Asked) -> Job:
+    async def wait(self, requested: RequestedJob) -> Job:
         """The job once it runs; says why it waits, for as long as it takes.
 
         salloc's log on the login host tells at once when the job starts, without a
         question to the controller; squeue is asked for reasons at the site's pace.
         """
-        told: Pending | None = None
+        shown: Pending | None = None
         unavailable = False
-        next_look = 0.0
+        next_poll = 0.0
         log_size = 0
         while True:
             now = time.monotonic()
-            if now >= next_look:
-                next_look = now + self._profile.slurm.poll_seconds
+            if now >= next_poll:
+                next_poll = now + self._profile.slurm.poll_seconds
                 try:
-                    job = await self._slurm.job(asked.job_id)
+                    job = await self._slurm.job(requested.job_id)
                     unavailable = False
                     if job is None or job.phase in (Phase.ENDING, Phase.ENDED):
-                        raise await self.ended(asked.job_id)
+                        ended = await self.why_ended(requested.job_id)
+                        raise SessionEnded(ended.text, CONNECT_AGAIN)
                 except (SlurmUnavailable, CommandTimeout) as error:
                     if not unavailable:
                         self._sink(Warned(f"{error.message} Still waiting for the job."))
-                    unavailable, next_look = True, now + 10
+                    unavailable, next_poll = True, now + 10
                     job = None
                 if job is not None:
                     if job.phase is Phase.RUNNING and job.nodes:
                         return job
-                    told = self._tell(job, told)
-            if asked.log:
-                text = await remote.watch_file(self._login, asked.log, log_size, _WATCH_SECONDS)
+                    shown = self._show(job, shown)
+            if requested.log:
+                text = await remote.watch_file(self._login, requested.log, log_size, _WATCH_SECONDS)
                 if len(text.encode()) > log_size:
                     log_size = len(text.encode())
                     if allocate.read_salloc(text).state != "pending":
-                        next_look = 0.0
+                        next_poll = 0.0
             else:
-                await self._pause(next_look)
+                await self._pause(next_poll)
 
-    def _tell(self, job: Job, told: Pending | None) -> Pending:
+    def _show(self, job: Job, shown: Pending | None) -> Pending:
         reason = printable(job.reason)
         estimate = float(job.estimated_start) if job.estimated_start else None
         why = explain_reason(job.reason)
         event = Pending(job.job_id, reason, why.text, estimate, why.advice, why.stuck)
-        if event != told:
+        if event != shown:
             self._sink(event)
         return event
 
-    async def _pause(self, next_look: float) -> None:
-        await asyncio.sleep(max(1.0, min(next_look - time.monotonic(), 15.0)))
+    async def _pause(self, next_poll: float) -> None:
+        await asyncio.sleep(max(1.0, min(next_poll - time.monotonic(), 15.0)))
 
-    async def ended(self, job_id: str) -> SessionEnded:
-        """Why a job is gone, as an error."""
-        ending = await why_ended(self._slurm, self._login, job_id, self._account.uid)
-        return SessionEnded(ending.text, "Connect again to ask for a new one.")
+    async def why_ended(self, job_id: str) -> Ended:
+        """Why a job is gone."""
+        return await why_ended(self._slurm, self._login, job_id, self._account.uid)

@@ -12,8 +12,13 @@ from jupyter_hpc.slurm.endings import explain_state
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail, Phase
 from jupyter_hpc.text import printable
 
-#: Half seconds to wait for a job's final state; nodes that do not answer delay it.
-_PATIENCE = 30
+#: How long to wait for a job's final state; nodes that do not answer delay it.
+_FINAL_STATE_SECONDS = 15.0
+
+#: How long to wait until Slurm says of a cancelled job that it is over.
+_CANCEL_SECONDS = 30.0
+
+_POLL_SECONDS = 0.5
 
 
 async def why_ended(slurm: SlurmClient, runner: Runner, job_id: str, uid: str) -> Ended:
@@ -42,11 +47,11 @@ async def why_ended(slurm: SlurmClient, runner: Runner, job_id: str, uid: str) -
 
 async def _final_detail(slurm: SlurmClient, job_id: str) -> JobDetail | None:
     """The controller's last word; a job that is just being ended has not got one yet."""
-    for _ in range(_PATIENCE):
+    for _ in range(round(_FINAL_STATE_SECONDS / _POLL_SECONDS)):
         detail = await _detail(slurm, job_id)
         if detail is None or detail.phase is Phase.ENDED:
             return detail
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(_POLL_SECONDS)
     return detail
 
 
@@ -86,11 +91,11 @@ async def _canceller(runner: Runner, record: FinishedJob | None, uid: str) -> st
 async def cancel_for_sure(slurm: SlurmClient, job_id: str) -> None:
     """Cancel a job and wait until Slurm itself says that it is over; half a minute at most."""
     await slurm.cancel([job_id])
-    for _ in range(60):
+    for _ in range(round(_CANCEL_SECONDS / _POLL_SECONDS)):
         job = await slurm.job(job_id)
         if job is None or job.phase in (Phase.ENDING, Phase.ENDED):
             return
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(_POLL_SECONDS)
     raise SlurmError(
         f"Job {job_id} was cancelled, but Slurm still lists it.",
         f"Look at it with: squeue -j {job_id}",

@@ -13,16 +13,17 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.job import remote, scripts
+from jupyter_hpc.connect.job import remote
+from jupyter_hpc.connect.job.failures import explain_failure, explain_silence
 from jupyter_hpc.connect.job.remote import Account, first
+from jupyter_hpc.connect.job.scripts import LOCK_SECONDS, shipped
 from jupyter_hpc.errors import HpcError, LaunchFailed
 from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.runner import Completed, Runner
 from jupyter_hpc.slurm import allocate
-from jupyter_hpc.text import printable, printable_lines
+from jupyter_hpc.text import printable
 
 #: How long the environment lines and Jupyter may take before the relay answers.
 #: Conda on a cold shared file system has been seen to need minutes.
@@ -36,15 +37,18 @@ _NODE_LOCAL = "/tmp/jupyter-hpc-{job_id}"  # noqa: S108 (mktemp -d makes it, see
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """Where a running Jupyter and its relay are, and what opens them."""
+    """Where a running Jupyter and its relay are, and what opens them.
+
+    It is all that a later connect, from any machine, has to read to use the server again.
+    """
 
     node: str
-    session: str
-    folder: str
+    session: str  #: the folder with the files that were placed, its logs and its address
+    folder: str  #: the private folder of the node with the sockets
     python: str
-    secret: str
-    token: str
-    port: int | None = None  #: of the relay, where it was started for the way "direct"
+    secret: str  #: of the relay
+    token: str  #: of Jupyter
+    port: int | None = None  #: of the relay, where it was started for the transport "direct"
 
     @property
     def attach_argv(self) -> list[str]:
@@ -53,7 +57,7 @@ class ServerAddress:
 
 
 class StepRunner:
-    """Runs commands on the job's node through a step, where SSH cannot go."""
+    """Runs commands on the job's node through steps, for sites without SSH to nodes."""
 
     def __init__(self, login: Runner, job_id: str) -> None:
         self._login = login
@@ -68,10 +72,11 @@ class StepRunner:
 
 
 class Launcher:
-    """Finds or starts the server of one job.
+    """Finds the Jupyter server of one job, or starts it in a step.
 
-    `on_node` runs commands on the job's node (over SSH or as steps); `starter` is
-    where the detached srun is started.
+    However many connects begin at the same moment, one server is started. `on_node` runs
+    commands on the job's node (over SSH or as steps); `starter` is where the detached
+    srun is started.
     """
 
     def __init__(
@@ -122,18 +127,7 @@ class Launcher:
         if found == "failed":
             raise explain_failure(fields, self._profile)
         log = await remote.read_file(self._on_node, f"{session}/srun.log", 2000)
-        if remote.EXITED in log:
-            said = printable_lines(log.partition(remote.EXITED)[0]).strip()
-            raise LaunchFailed(
-                f"No step could be started in job {self._job_id}: {said or 'srun said nothing'}",
-                "Try it by hand on the cluster: "
-                f"srun --jobid={self._job_id} --overlap --ntasks=1 hostname",
-            )
-        raise LaunchFailed(
-            f"Jupyter did not start in job {self._job_id} within {START_SECONDS:g} s. "
-            f"{printable_lines(log).strip()}".strip(),
-            f"Look at {session}/jupyter.log on the cluster: `jupyter-hpc logs NAME` shows it.",
-        )
+        raise explain_silence(self._job_id, session, log, START_SECONDS)
 
     async def _place_alone(self, files: Mapping[str, bytes]) -> str | ServerAddress:
         """The folder with our files in it, or the server that somebody else has started."""
@@ -145,7 +139,7 @@ class Launcher:
                 return session
             # Who began may have died before the launch: then the lock grows old, and is ours.
             found, fields = await remote.await_file(
-                self._on_node, folder, ("address", "failed"), scripts.LOCK_SECONDS
+                self._on_node, folder, ("address", "failed"), LOCK_SECONDS
             )
             if found == "failed":
                 raise explain_failure(fields, self._profile)
@@ -165,7 +159,7 @@ class Launcher:
         # The session's folder is on the node only: the log of srun stays on the login
         # host, and the waiting happens on the node.
         log = f"/tmp/.jupyter-hpc-{secrets.token_hex(16)}.log"  # noqa: S108
-        srun = await remote.start(self._starter, log, step)
+        srun = await remote.start_detached(self._starter, log, step)
         names = ("address", "failed")
         found, fields = await remote.await_file(self._on_node, session, names, START_SECONDS)
         if found == "address":
@@ -173,10 +167,9 @@ class Launcher:
         return found, fields
 
     def _files(self, secret: str) -> dict[str, bytes]:
-        shipped = resources.files("jupyter_hpc.connect.job") / "shipped"
         return {
-            "launch.sh": (shipped / "launch.sh").read_bytes(),
-            "start.py": (shipped / "start.py").read_bytes(),
+            "launch.sh": shipped("launch.sh"),
+            "start.py": shipped("start.py"),
             "relay.py": relay_source().encode(),
             "environment.sh": environment_script(self._profile).encode(),
             "profile.json": json.dumps(self._profile.to_json(), indent=1).encode(),
@@ -220,40 +213,6 @@ def _address(
             f"Remove {printable(session)} on the cluster and connect again.",
         )
     return address
-
-
-def explain_failure(fields: Mapping[str, Sequence[str]], profile: Profile) -> LaunchFailed:
-    """What launch.sh wrote when it gave up, as a sentence with a next step."""
-    kind = first(fields, "kind")
-    output = printable_lines("\n".join(fields.get("output", []))).strip()
-    setup = " && ".join(profile.environment.setup)
-    install = "python3 -m venv ~/jupyter && ~/jupyter/bin/pip install jupyterlab jupyter-hpc"
-    where = profile.login.host[0]
-    if kind == "environment":
-        command = printable(first(fields, "command"))
-        return LaunchFailed(
-            f"Environment line {printable(first(fields, 'line'))} failed on the node with exit "
-            f"code {printable(first(fields, 'code'))}: {command}"
-            + (f"\n{output}" if output else ""),
-            f"Try it by hand: ssh {where}, then: {setup}. "
-            f"The lines stand under [environment] setup in {profile.source}.",
-        )
-    if kind in ("jupyter", "python"):
-        missing = printable(first(fields, "command")) or "a Python of 3.8 or newer"
-        activate = setup or "source ~/jupyter/bin/activate"
-        return LaunchFailed(
-            f"{missing} was not found on the node after the environment lines had run.",
-            f"Set it up once on the login host: ssh {where}, then: {install}. Then add to the "
-            f'profile: [environment] setup = ["{activate}"].',
-        )
-    if kind == "root":
-        root = printable(first(fields, "root"))
-        return LaunchFailed(
-            f"JupyterLab's folder {root} does not exist on the node.",
-            f"Correct [jupyter] root_dir in {profile.source}.",
-        )
-    text = printable(first(fields, "text")) or "The launch script gave up without a reason."
-    return LaunchFailed(text, "`jupyter-hpc logs NAME` shows what the cluster wrote.")
 
 
 async def extension_installed(on_node: Runner, address: ServerAddress) -> bool:

@@ -1,36 +1,57 @@
 """Opening a session: its job, and the server in it.
 
-Both functions take open connections and give values; they are called again whenever
-the session has to be opened anew.
+All of it takes open connections and gives values, and is called again whenever the
+session has to be opened anew.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.events import Sink, Warned
 from jupyter_hpc.connect.job import remote
-from jupyter_hpc.connect.job.allocation import (
-    Allocator,
-    Launch,
-    find_job,
-    first_node,
-    request_for,
-    session_name,
-)
+from jupyter_hpc.connect.job.allocation import CONNECT_AGAIN, Allocator, Launch, find_job
+from jupyter_hpc.connect.job.failures import explain_exit
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
-from jupyter_hpc.connect.job.remote import Account, first, prepare_account
+from jupyter_hpc.connect.job.remote import Account, prepare_account
+from jupyter_hpc.connect.job.request import request_for, session_name
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.session.connections import ClusterConnections as Way
-from jupyter_hpc.errors import LaunchFailed
+from jupyter_hpc.errors import LaunchFailed, SessionEnded, UnreadableAnswer
 from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
-from jupyter_hpc.text import printable_lines
+from jupyter_hpc.text import printable
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")
+
+
+class NodeAccess(Protocol):
+    """What it takes to work on the job's node; the session's connections are one.
+
+    The runners are asked for anew each time: after a cut they are others.
+    """
+
+    async def approach(self, node: str, job_id: str) -> None:
+        """Get as near to the job's node as the site allows; to be called first."""
+
+    @property
+    def on_node(self) -> Runner:
+        """Runs commands on the node."""
+
+    @property
+    def starter(self) -> Runner:
+        """Where a detached srun is started: the node, else the login host."""
+
+    @property
+    def wants_tcp(self) -> bool:
+        """Whether the relay has to listen on a port of the node."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +66,27 @@ class OpenJob:
         return first_node(self.job)
 
 
-class JobOpener:
-    """Finds or asks for the job of a session; `job_id` is known as soon as there is one.
+def first_node(job: Job) -> str:
+    """The node on which Jupyter runs: the first of the job's list.
 
-    `on_number` is told the number of a further session before its job is asked for.
+    It becomes a word of commands on this computer, so it has to look like a host's name.
+    """
+    node = hostlist.expand(job.nodes)[0]
+    if not _HOST_NAME.fullmatch(node):
+        raise UnreadableAnswer(
+            f"Slurm says that job {job.job_id} runs on {printable(node, 80)!r}, which is no name "
+            "of a host.",
+            "Look at it on the cluster: scontrol show job.",
+        )
+    return node
+
+
+class JobOpener:
+    """Finds the job of a session or asks for it, and does so again after a cut.
+
+    What was asked for is remembered by its name, so that no second job is asked for.
+    `job_id` is known as soon as there is one; `on_number` is told the number of a
+    further session before its job is asked for.
     """
 
     def __init__(
@@ -93,18 +131,13 @@ class JobOpener:
             await self._on_number(number)
             name = session_name(self._profile.name, number)
         self._name = name  # kept: after a cut, what was asked for is found by it
-        if job is None and self.job_id and self._launch.may_change:
-            # It was waiting when the connection was lost, and is gone without a word.
-            allocator.use_sbatch(
-                f"The request for job {self.job_id} did not outlive the lost connection (the site "
-                "ends processes at logout)"
-            )
         if job is None:
+            if self.job_id:
+                await self._explain_loss(allocator)
             allocation = self._profile.allocation_for(self._options.preset, self._options.overrides)
-            request = request_for(self._profile, allocation, name)
-            asked = await allocator.ask(request)
+            requested = await allocator.submit(request_for(self._profile, allocation, name))
         else:
-            asked = allocator.adopted(job)
+            requested = allocator.adopted(job)
             if first and (self._options.preset or self._options.overrides):
                 self._sink(
                     Warned(
@@ -112,8 +145,22 @@ class JobOpener:
                         "whatever is asked for now. Stop it first, or add --new for another."
                     )
                 )
-        self.job_id = asked.job_id
-        return OpenJob(asked.running or await allocator.wait(asked), account)
+        self.job_id = requested.job_id
+        return OpenJob(requested.running or await allocator.wait(requested), account)
+
+    async def _explain_loss(self, allocator: Allocator) -> None:
+        """The job that waited when the connection was lost is gone: SessionEnded says why.
+
+        Where it was only given up with its salloc, it is asked for again, by sbatch.
+        """
+        ended = await allocator.why_ended(self.job_id)
+        given_up = ended.cause == "cancelled" or ended.state == "UNKNOWN"
+        if not (given_up and self._launch.method == "salloc" and self._launch.may_change):
+            raise SessionEnded(ended.text, CONNECT_AGAIN)
+        allocator.use_sbatch(
+            f"The request for job {self.job_id} did not outlive the lost connection (the site "
+            "ends processes at logout)"
+        )
 
 
 async def _nothing() -> None:
@@ -128,40 +175,34 @@ class OpenServer:
     found: bool
 
 
-async def open_server(profile: Profile, way: Way, opened: OpenJob) -> OpenServer:
+async def open_server(profile: Profile, access: NodeAccess, opened: OpenJob) -> OpenServer:
     """The server that runs in the job, or a new one."""
-    await way.approach(opened.node, opened.job.job_id)
-    launcher = _launcher(profile, way, opened)
+    await access.approach(opened.node, opened.job.job_id)
+    launcher = _launcher(profile, access, opened)
     address = await launcher.find()
     if address is not None:
         return OpenServer(address, found=True)
-    address = await launcher.start(home_writable=opened.account.writable, tcp=way.wants_tcp)
+    address = await launcher.start(home_writable=opened.account.writable, tcp=access.wants_tcp)
     return OpenServer(address, found=False)
 
 
-async def server_lives(profile: Profile, way: Way, opened: OpenJob) -> bool:
+async def server_lives(profile: Profile, access: NodeAccess, opened: OpenJob) -> bool:
     """Whether Jupyter still runs in the job, although its relay was not reached."""
-    await way.approach(opened.node, opened.job.job_id)
-    return await _launcher(profile, way, opened).find() is not None
+    await access.approach(opened.node, opened.job.job_id)
+    return await _launcher(profile, access, opened).find() is not None
 
 
-def _launcher(profile: Profile, way: Way, opened: OpenJob) -> Launcher:
+def _launcher(profile: Profile, access: NodeAccess, opened: OpenJob) -> Launcher:
     return Launcher(
         profile,
         opened.account,
         opened.job.job_id,
-        on_node=way.on_node,
-        starter=way.starter,
+        on_node=access.on_node,
+        starter=access.starter,
     )
 
 
-async def why_jupyter_ended(way: Way, address: ServerAddress) -> LaunchFailed:
+async def why_jupyter_ended(access: NodeAccess, address: ServerAddress) -> LaunchFailed:
     """What Jupyter wrote before it ended, as an error."""
-    found, fields = await remote.await_file(way.on_node, address.session, ["ended"], 3.0)
-    code = first(fields, "code") if found else "unknown"
-    output = printable_lines("\n".join(fields.get("output", [])[-8:])).strip()
-    return LaunchFailed(
-        f"Jupyter ended as soon as it was started, with exit code {code}."
-        + (f" It wrote:\n{output}" if output else ""),
-        f"The whole log is {address.session}/jupyter.log on the cluster (`jupyter-hpc logs NAME`).",
-    )
+    found, fields = await remote.await_file(access.on_node, address.session, ["ended"], 3.0)
+    return explain_exit(address.session, fields if found else {})

@@ -1,6 +1,6 @@
 """Running our scripts on the cluster, and reading what they answer.
 
-The scripts themselves are constants in scripts.py; answers are `key=value` lines.
+The scripts themselves are files of shipped/; answers are `key=value` lines.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jupyter_hpc.connect.job import scripts
-from jupyter_hpc.connect.job.scripts import EXITED as EXITED
+from jupyter_hpc.connect.job.scripts import LOCK_SECONDS, script_argv
 from jupyter_hpc.errors import ConnectError, LaunchFailed
 from jupyter_hpc.runner import Completed, Runner
 from jupyter_hpc.text import printable, printable_lines
@@ -40,11 +39,6 @@ class Account:
         return f"{self.state}/jobs/{job_id}"
 
 
-def script(text: str, *arguments: str) -> list[str]:
-    """The argument vector that runs one of our scripts."""
-    return ["sh", "-c", text, "jupyter-hpc", *arguments]
-
-
 def read_fields(text: str) -> dict[str, list[str]]:
     """`key=value` lines as a multi-valued table; anything else is passed over."""
     fields: dict[str, list[str]] = {}
@@ -66,7 +60,7 @@ async def prepare_account(runner: Runner, fresh_secret: str) -> Account:
     Where the home folder cannot be written, `writable` is False and secrets that
     do not exist yet are taken from `fresh_secret`, for this session only.
     """
-    done = await runner.run(script(scripts.PREPARE, STATE_FOLDER))
+    done = await runner.run(script_argv("prepare.sh", STATE_FOLDER))
     fields = read_fields(done.stdout)
     if not first(fields, "home"):
         raise ConnectError(
@@ -105,7 +99,7 @@ async def place_files(
     )
     where = "node-local" if node_local else "home"
     done = await runner.run(
-        script(scripts.PLACE, folder, where, str(scripts.LOCK_SECONDS), dead), stdin=lines
+        script_argv("place.sh", folder, where, str(LOCK_SECONDS), dead), stdin=lines
     )
     fields = read_fields(done.stdout)
     if done.ok and first(fields, "busy"):
@@ -122,39 +116,45 @@ async def place_files(
 async def start_and_watch(runner: Runner, log: str, argv: Sequence[str], seconds: float) -> str:
     """Start a command that outlives the connection; what its log says within `seconds`."""
     done = await runner.run(
-        script(scripts.START_AND_WATCH, log, _ticks(seconds, 0.1, 0.5), *argv), timeout=seconds + 30
+        script_argv("start_and_watch.sh", log, _ticks(seconds, 0.1, 0.5), *argv),
+        timeout=seconds + 30,
     )
+    _check_started(done, argv, log)
+    return done.stdout
+
+
+async def start_detached(runner: Runner, log: str, argv: Sequence[str]) -> str:
+    """Start a command that outlives the connection; its process id, for `let_go`."""
+    done = await runner.run(script_argv("start_detached.sh", log, *argv))
+    _check_started(done, argv, log)
+    return first(read_fields(done.stdout), "pid")
+
+
+def _check_started(done: Completed, argv: Sequence[str], log: str) -> None:
     if not done.ok:
         raise LaunchFailed(
             f"{argv[0]!r} could not be started on the cluster: {_said(done)}.",
             f"Check that {printable(log)} can be written.",
         )
-    return done.stdout
-
-
-async def start(runner: Runner, log: str, argv: Sequence[str]) -> str:
-    """Start a command that outlives the connection; its process id, for `let_go`."""
-    done = await runner.run(script(scripts.START, log, *argv))
-    return first(read_fields(done.stdout), "pid")
 
 
 async def let_go(runner: Runner, pid: str) -> None:
     """End the srun of a step that runs; the step goes on."""
-    await runner.run(script(scripts.LET_GO, pid))
+    await runner.run(script_argv("let_go.sh", pid))
 
 
 async def watch_file(runner: Runner, file: str, seen: int, seconds: float) -> str:
     """The whole text of `file` once it is longer than `seen` bytes, or after `seconds`."""
     ticks = _ticks(seconds, 0.1, 0.5)
     done = await runner.run(
-        script(scripts.WATCH_FILE, file, str(seen), ticks), timeout=seconds + 30
+        script_argv("watch_file.sh", file, str(seen), ticks), timeout=seconds + 30
     )
     return done.stdout
 
 
 async def keep_log(runner: Runner, log: str, folder: str) -> str:
     """Move salloc's log into the job's folder; its new path, or the old one if that failed."""
-    done = await runner.run(script(scripts.KEEP_LOG, log, folder))
+    done = await runner.run(script_argv("keep_log.sh", log, folder))
     return f"{folder}/salloc.log" if done.ok else log
 
 
@@ -168,8 +168,9 @@ async def start_and_await(
     """
     ticks = _ticks(seconds, 0.05, 0.25)
     done = await runner.run(
-        script(scripts.START_AND_AWAIT, session, ticks, *argv), timeout=seconds + 30
+        script_argv("start_and_await.sh", session, ticks, *argv), timeout=seconds + 30
     )
+    _check_started(done, argv, f"{session}/srun.log")
     fields = read_fields(done.stdout)
     return first(fields, "found"), fields
 
@@ -180,7 +181,7 @@ async def await_file(
     """The first of `names` that appears in `folder`, with its fields; ("", {}) if none did."""
     ticks = _ticks(seconds, 0.05, 0.25)
     done = await runner.run(
-        script(scripts.AWAIT_FILES, folder, ticks, *names), timeout=seconds + 30
+        script_argv("await_files.sh", folder, ticks, *names), timeout=seconds + 30
     )
     fields = read_fields(done.stdout)
     return first(fields, "found"), fields
@@ -191,7 +192,7 @@ async def find_server(runner: Runner, folder: str, node_local: str) -> dict[str,
 
     `dead` is then the private folder of a server that is gone, where there was one.
     """
-    done = await runner.run(script(scripts.FIND_SERVER, folder, node_local))
+    done = await runner.run(script_argv("find_server.sh", folder, node_local))
     return read_fields(done.stdout)
 
 
@@ -208,7 +209,7 @@ async def read_file(runner: Runner, file: str, tail_bytes: int = 65536) -> str:
 
 async def read_from(runner: Runner, file: str, offset: int) -> tuple[str, int]:
     """The file's text from byte `offset` on (-1: its last 64 kB), and its size."""
-    done = await runner.run(script(scripts.READ_FROM, file, str(offset)))
+    done = await runner.run(script_argv("read_from.sh", file, str(offset)))
     size, _, text = done.stdout.partition("\n")
     return text, int(size) if _NUMBER.fullmatch(size) else 0
 

@@ -1,32 +1,56 @@
-"""The constant scripts that run on clusters: clean for shellcheck, and right on this machine."""
+"""The scripts that run on clusters: clean for shellcheck, and right on this machine."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 
+import psutil
 import pytest
 
-from jupyter_hpc.connect.job import remote, scripts
+from jupyter_hpc.connect.job import remote
+from jupyter_hpc.connect.job.scripts import EXIT_LINE, script_text, shipped
 from jupyter_hpc.errors import LaunchFailed
 from jupyter_hpc.runner import Completed, LocalRunner
 from tests.tools import shellcheck
+from tests.waiting import until
 
-#: Scripts by name; pieces that others are built from are checked with those.
-WHOLE = {
-    name: text
-    for name, text in vars(scripts).items()
-    if name.isupper()
-    and isinstance(text, str)
-    and name not in ("DETACH", "WATCH", "AWAIT", "FIELD", "EXITED")
-}
+SHIPPED = resources.files("jupyter_hpc.connect.job") / "shipped"
+
+#: Every script but the one that is placed as a file on the cluster.
+SCRIPTS = sorted(
+    file.name
+    for file in SHIPPED.iterdir()
+    if file.name.endswith(".sh") and file.name != "launch.sh"
+)
+FUNCTIONS = sorted(file.name for file in (SHIPPED / "functions").iterdir())
 
 
-@pytest.mark.parametrize("name", sorted(WHOLE))
-def test_every_script_is_clean_posix_shell(name: str) -> None:
-    # SC2034: a variable that only one of the scripts built on a piece uses.
-    shellcheck(f"#!/bin/sh\n# shellcheck disable=SC2034\n{WHOLE[name]}")
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_travels_whole_and_without_comments(name: str) -> None:
+    text = script_text(name)
+    shellcheck(f"#!/bin/sh\n{text}")
+    assert "# " not in text
+    assert len(text) < 2500
+    own = shipped(name).decode()
+    for function in FUNCTIONS:
+        called = re.search(rf"^[^#\n]*\b{function.removesuffix('.sh')}\b ", own, re.M)
+        assert (f"{function.removesuffix('.sh')}() {{" in text) == bool(called)
+
+
+def test_every_script_and_every_function_is_used() -> None:
+    source = "".join(
+        file.read_text("utf-8")
+        for file in resources.files("jupyter_hpc.connect.job").iterdir()
+        if file.name.endswith(".py")
+    )
+    assert FUNCTIONS and [name for name in SCRIPTS if f'"{name}"' not in source] == []
+    used = "".join(script_text(name) for name in SCRIPTS)
+    unused = [name for name in FUNCTIONS if f"{name.removesuffix('.sh')}() {{" not in used]
+    assert unused == []
 
 
 async def test_a_file_is_read_from_an_offset(tmp_path: Path) -> None:
@@ -74,7 +98,9 @@ class Prefixed(LocalRunner):
     async def run(
         self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = 30.0
     ) -> Completed:
-        argv = [self._definitions + word if "umask 077" in word else word for word in argv]
+        argv = [
+            self._definitions + word if word == script_text("place.sh") else word for word in argv
+        ]
         return await super().run(argv, stdin=stdin, timeout=timeout)
 
 
@@ -132,4 +158,73 @@ async def test_a_watched_file_is_shown_as_soon_as_it_grows(tmp_path: Path) -> No
     )
     assert text.startswith("said\n")
     whole = await remote.watch_file(LocalRunner(), str(file), len("said\n"), 30.0)
-    assert whole == f"said\n{remote.EXITED}4\n"
+    assert whole == f"said\n{EXIT_LINE}4\n"
+
+
+def ended(pid: str) -> bool:
+    try:
+        return psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+async def test_a_step_is_awaited_until_it_says_where_it_is(tmp_path: Path) -> None:
+    step = ["sh", "-c", 'echo jupyter_pid=$$ >"$0/address"; sleep 60', str(tmp_path)]
+    found, fields = await remote.start_and_await(LocalRunner(), str(tmp_path), step, 30.0)
+    assert found == "address"
+    assert (tmp_path / "srun.log").stat().st_mode & 0o777 == 0o600
+    # what stands for srun here is not waited for, and is ended
+    (pid,) = fields["jupyter_pid"]
+    await until(lambda: ended(pid), seconds=20)
+
+
+async def test_a_step_that_ends_without_a_word_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to("1000")
+    step = ["sh", "-c", "echo srun: error: no >&2; exit 3"]
+    found, _ = await remote.start_and_await(LocalRunner(), str(tmp_path), step, 60.0)
+    assert found == ""
+    assert (tmp_path / "srun.log").read_text() == f"srun: error: no\n{EXIT_LINE}3\n"
+    assert not (tmp_path / "lock").is_symlink()
+
+
+async def test_a_log_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "none")
+    with pytest.raises(LaunchFailed, match=r"'true' could not be started on the cluster: .*none"):
+        await remote.start_and_await(LocalRunner(), nowhere, ["true"], 30.0)
+    with pytest.raises(LaunchFailed, match=r"'true' could not be started on the cluster: .*none"):
+        await remote.start_detached(LocalRunner(), f"{nowhere}/log", ["true"])
+
+
+async def test_what_was_detached_is_let_go(tmp_path: Path) -> None:
+    log, command = str(tmp_path / "log"), ["sh", "-c", "echo begun; sleep 60"]
+    pid = await remote.start_detached(LocalRunner(), log, command)
+    assert await remote.watch_file(LocalRunner(), log, 0, 30.0) == "begun\n"
+    assert not ended(pid)
+    await remote.let_go(LocalRunner(), pid)
+    await until(lambda: ended(pid), seconds=20)
+
+
+async def test_the_first_of_some_files_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "failed").write_text("kind=root\nroot=/data\n")
+    found, fields = await remote.await_file(
+        LocalRunner(), str(tmp_path), ("address", "failed"), 30.0
+    )
+    assert (found, fields["root"]) == ("failed", ["/data"])
+    assert (await remote.await_file(LocalRunner(), str(tmp_path), ("ended",), 0.05))[0] == ""
+
+
+async def test_the_account_is_made_once_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    account = await remote.prepare_account(LocalRunner(), "fresh")
+    assert account.writable and len(account.token) == 64 and account.token != account.cookie_secret
+    assert await remote.prepare_account(LocalRunner(), "fresh") == account
+    state = tmp_path / remote.STATE_FOLDER
+    assert account.job_folder("7") == f"{state}/jobs/7"
+    assert (state / "token").stat().st_mode & 0o777 == 0o600
+    log = state / ".salloc-1.log"
+    log.write_text("salloc: Granted job allocation 7\n")
+    kept = await remote.keep_log(LocalRunner(), str(log), account.job_folder("7"))
+    assert kept == f"{state}/jobs/7/salloc.log"
+    assert Path(kept).read_text() == "salloc: Granted job allocation 7\n"

@@ -1,0 +1,21 @@
+#!/bin/sh
+# uses: field.sh
+# find_server.sh FOLDER PREFIX: looks for a server that an earlier connect started in this
+# job: in the home folder, or in a folder of this node where the home could not be written.
+# Only a real folder of our own counts, and only a server whose processes live; a dead one
+# is named.
+for session in "$1" "$2".*; do
+    if [ -d "$session" ] && [ ! -L "$session" ] && [ -O "$session" ] \
+        && [ -s "$session/address" ]; then
+        pid=$(field jupyter_pid "$session/address")
+        if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
+            printf 'session=%s\n' "$session"
+            cat "$session/address"
+            printf 'secret=%s\n' "$(cat "$session/secret")"
+            printf 'token=%s\n' "$(cat "$session/token")"
+            exit 0
+        fi
+        [ "$session" != "$1" ] || printf 'dead=%s\n' "$(field folder "$session/address")"
+    fi
+done
+exit 0

@@ -1,0 +1,259 @@
+"""Opening a session on a login host that plays along: its job, and the server in it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from jupyter_hpc.connect.events import Event, Warned
+from jupyter_hpc.connect.job.allocation import Launch
+from jupyter_hpc.connect.job.launch import ServerAddress
+from jupyter_hpc.connect.job.opening import (
+    JobOpener,
+    OpenJob,
+    first_node,
+    open_server,
+    server_lives,
+    why_jupyter_ended,
+)
+from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.errors import ConnectError, SessionEnded, UnreadableAnswer
+from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.queue import read_jobs
+from tests.connect.job.world import ACCOUNT, PREPARED, STATE, FakeJob, World, profile
+
+NAME = "jupyter-hpc-mini"
+PROFILE = profile(allocation={"gpus": 1}, presets={"big": {"gpus": 4}})
+SESSION = f"{STATE}/jobs/7"
+ADDRESS = "node=gpu01\nfolder=/tmp/jh-x\npython=/usr/bin/python3\nport=\njupyter_pid=17\n"
+
+
+def job(number: int, *states: str, name: str = NAME) -> FakeJob:
+    return FakeJob(str(number), name, list(states) or ["RUNNING"])
+
+
+class Opening:
+    """A JobOpener with all that it says, learns and counts."""
+
+    def __init__(
+        self, world: World, options: ConnectOptions | None = None, learnt: str = "salloc"
+    ) -> None:
+        world.answers.setdefault("prepare.sh", [PREPARED])
+        self.events: list[Event] = []
+        self.learnt: list[str] = []
+        self.numbers: list[int] = []
+        self.launch = Launch(None, learnt, "salloc", lambda method, _: self.learnt.append(method))
+        self.opener = JobOpener(
+            PROFILE,
+            options or ConnectOptions("mini"),
+            self.launch,
+            world,
+            self.events.append,
+            self._on_number,
+        )
+
+    async def _on_number(self, number: int) -> None:
+        self.numbers.append(number)
+
+    def warnings(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Warned)]
+
+
+def grants(world: World, number: int, *states: str, name: str = NAME) -> None:
+    """What is asked for next becomes job `number`."""
+    words = "Granted" if not states else "Pending"
+    world.salloc = [f"salloc: {words} job allocation {number}\n"]
+    world.made = [job(number, *states, name=name)]
+
+
+async def test_a_job_that_exists_is_adopted(world: World) -> None:
+    world.jobs = [job(7)]
+    opening = Opening(world)
+    opened = await opening.opener.open()
+    assert (opened.job.job_id, opened.node, opening.opener.job_id) == ("7", "gpu01", "7")
+    assert opened.account == ACCOUNT
+    assert opening.events == []
+    assert sorted(world.programs()) == ["prepare.sh", "squeue"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [ConnectOptions("mini", preset="big"), ConnectOptions("mini", overrides={"gpus": 2})],
+)
+async def test_what_is_asked_for_does_not_change_a_job_that_exists(
+    world: World, options: ConnectOptions
+) -> None:
+    world.jobs = [job(7)]
+    opening = Opening(world, options)
+    await opening.opener.open()
+    (warning,) = opening.warnings()
+    assert warning.startswith("Job 7 of this session exists already and is used as it is")
+    await opening.opener.open()  # after a cut it is what was asked for
+    assert opening.warnings() == [warning]
+
+
+async def test_an_adopted_job_that_waits_is_waited_for_by_the_log_of_its_salloc(
+    world: World,
+) -> None:
+    world.jobs = [job(7, "PENDING Priority", "PENDING Priority", "RUNNING")]
+    world.files[f"{SESSION}/salloc.log"] = "salloc: Pending job allocation 7\n"
+    world.salloc = [world.files[f"{SESSION}/salloc.log"] + "salloc: Granted job allocation 7\n"]
+    began = world.clock.now
+    assert (await Opening(world).opener.open()).node == "gpu01"
+    assert world.clock.now - began < PROFILE.slurm.poll_seconds
+
+
+async def test_a_job_is_asked_for_as_the_profile_and_the_command_line_say(world: World) -> None:
+    grants(world, 7)
+    options = ConnectOptions("mini", preset="big", overrides={"time": "2:00:00"})
+    opening = Opening(world, options)
+    assert (await opening.opener.open()).job.job_id == "7"
+    (salloc,) = (words for words in world.ran if "salloc" in words)
+    assert salloc[3:] == (
+        "salloc",
+        "--no-shell",
+        f"--job-name={NAME}",
+        "--time=2:00:00",
+        "--gpus=4",
+    )
+    assert opening.events == []
+
+
+async def test_a_further_session_takes_the_next_free_number(world: World) -> None:
+    world.jobs = [job(5), job(6, name=f"{NAME}-2")]
+    grants(world, 7, name=f"{NAME}-3")
+    opening = Opening(world, ConnectOptions("mini", new=True, number=2))
+    assert (await opening.opener.open()).job.job_id == "7"
+    assert opening.numbers == [3]
+    # after a cut the session is the same: no further number, no further job
+    assert (await opening.opener.open()).job.job_id == "7"
+    assert opening.numbers == [3]
+    assert world.programs().count("start_and_watch.sh") == 1
+
+
+async def test_a_home_that_cannot_be_written_is_said(world: World) -> None:
+    lines = [line for line in PREPARED.splitlines() if not line.startswith(("token", "cookie"))]
+    unwritable = "\n".join(lines).replace("writable=yes", "writable=no")
+    world.answers["prepare.sh"] = [unwritable]
+    grants(world, 7)
+    opening = Opening(world)
+    opened = await opening.opener.open()
+    (warning,) = opening.warnings()
+    assert warning.startswith("The home folder on login1 cannot be written")
+    assert not opened.account.writable
+    # secrets of this session only, which nobody can guess
+    assert len(opened.account.token) == len(opened.account.cookie_secret) == 64
+    assert "keep_log.sh" not in world.programs()
+
+
+async def test_a_login_host_without_a_shell_is_said(world: World) -> None:
+    world.answers["prepare.sh"] = ["This account is currently not available.\n"]
+    with pytest.raises(ConnectError, match="did not run a simple script: This account is"):
+        await Opening(world).opener.open()
+
+
+async def test_a_request_that_went_with_the_connection_is_made_by_sbatch(world: World) -> None:
+    opening = Opening(world)
+    grants(world, 7, "PENDING Priority", "PENDING Priority", "CANCELLED")
+    with pytest.raises(SessionEnded):
+        await opening.opener.open()  # stands for a cut while it waits
+    world.made = [job(8)]
+    assert (await opening.opener.open()).job.job_id == "8"
+    assert opening.learnt == ["sbatch"]
+    assert opening.warnings() == [
+        "The request for job 7 did not outlive the lost connection (the site ends processes at "
+        "logout); the session is started with sbatch instead of salloc."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("learnt", "state"), [("salloc", "TIMEOUT"), ("sbatch", "TIMEOUT"), ("sbatch", "CANCELLED")]
+)
+async def test_a_job_that_ended_during_a_cut_says_why(
+    world: World, learnt: str, state: str
+) -> None:
+    opening = Opening(world, learnt=learnt)
+    grants(world, 7, "PENDING Priority", "PENDING Priority", state)
+    for _ in range(2):
+        with pytest.raises(SessionEnded, match=r"time limit|cancelled"):
+            await opening.opener.open()
+    assert opening.events[1:] == [] and opening.learnt == []
+
+
+def test_a_node_whose_name_is_none_is_refused() -> None:
+    (running,) = read_jobs(job(7).row())
+    assert first_node(running) == "gpu01"
+    with pytest.raises(UnreadableAnswer, match="which is no name of a host"):
+        first_node(dataclasses.replace(running, nodes="-oProxyCommand=x"))
+
+
+# -- the server ---------------------------------------------------------------------------------
+
+
+class Connections:
+    """The node is reached over SSH, and is the world itself."""
+
+    def __init__(self, world: World, *, wants_tcp: bool = False) -> None:
+        self._world = world
+        self.wants_tcp = wants_tcp
+        self.approached: list[tuple[str, str]] = []
+
+    async def approach(self, node: str, job_id: str) -> None:
+        self.approached.append((node, job_id))
+
+    @property
+    def on_node(self) -> Runner:
+        assert self.approached, "nobody has approached the node"
+        return self._world
+
+    @property
+    def starter(self) -> Runner:
+        return self.on_node
+
+
+def opened_job() -> OpenJob:
+    (running,) = read_jobs(job(7).row())
+    return OpenJob(running, ACCOUNT)
+
+
+async def test_a_server_that_runs_is_used(world: World) -> None:
+    world.answers["find_server.sh"] = [f"session={SESSION}\n{ADDRESS}secret=s\ntoken=t\n"]
+    connections = Connections(world)
+    server = await open_server(PROFILE, connections, opened_job())
+    assert server.found
+    assert server.address == ServerAddress(
+        "gpu01", SESSION, "/tmp/jh-x", "/usr/bin/python3", "s", "t"
+    )
+    assert connections.approached == [("gpu01", "7")]
+    assert await server_lives(PROFILE, connections, opened_job())
+
+
+@pytest.mark.parametrize("wants_tcp", [False, True])
+async def test_without_a_server_one_is_started(world: World, wants_tcp: bool) -> None:
+    world.answers["find_server.sh"] = [""]
+    world.answers["place.sh"] = [f"folder={SESSION}\n"]
+    world.answers["start_and_await.sh"] = [f"found=address\n{ADDRESS}"]
+    connections = Connections(world, wants_tcp=wants_tcp)
+    server = await open_server(PROFILE, connections, opened_job())
+    assert not server.found and server.address.token == "t0ken"
+    launch = world.ran[-1][world.ran[-1].index("sh") :]
+    root, tcp = "", "tcp" if wants_tcp else ""
+    assert launch == ("sh", f"{SESSION}/launch.sh", SESSION, root, tcp, "jupyter", "lab")
+    assert not await server_lives(PROFILE, connections, opened_job())
+
+
+async def test_what_jupyter_wrote_before_it_ended_is_told(world: World) -> None:
+    lines = "".join(f"output=line {number}\n" for number in range(20))
+    world.answers["await_files.sh"] = [f"found=ended\ncode=3\n{lines}", "found=\n"]
+    connections = Connections(world)
+    await connections.approach("gpu01", "7")
+    address = ServerAddress("gpu01", SESSION, "/tmp/jh-x", "python3", "s", "t")
+    told = await why_jupyter_ended(connections, address)
+    shown = "\n".join(f"line {number}" for number in range(12, 20))
+    assert told.message == (
+        f"Jupyter ended as soon as it was started, with exit code 3. It wrote:\n{shown}"
+    )
+    assert f"{SESSION}/jupyter.log" in told.hint
+    told = await why_jupyter_ended(connections, address)
+    assert told.message == "Jupyter ended as soon as it was started, with exit code unknown."
