@@ -122,7 +122,7 @@ def clear(layout: Layout) -> None:
 def lock(folder: Path, wait: float = 10.0) -> int:
     """Take the folder for this process; a descriptor that holds it until closed.
 
-    The warden inherits it, so the folder stays taken while a killed demo's
+    The reaper inherits it, so the folder stays taken while a killed demo's
     processes are being ended; that moment is waited for.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -70,7 +70,7 @@ class Controller:
             log.error("A task of the demo's controller failed", exc_info=task.exception())
 
     async def stop(self) -> None:
-        """End the controller's own work; the processes are the warden's business."""
+        """End the controller's own work; the processes are the reaper's business."""
         self._stopping = True
         if self._alarm:
             self._alarm.cancel()
