@@ -1,6 +1,6 @@
 """Joins one local socket to one stream, both ways; asyncio, stdlib only, Python 3.8.
 
-Used at both ends: between the browser and the gate, and between the relay and Jupyter.
+Used at both ends: between the browser and the proxy, and between the relay and Jupyter.
 """
 
 from __future__ import annotations

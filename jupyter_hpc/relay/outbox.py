@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from jupyter_hpc.relay.congestion import Pace
+from jupyter_hpc.relay.congestion import Congestion
 from jupyter_hpc.relay.frames import BYE, CREDIT, HEADER, PING, ProtocolError, encode_wide
 
 #: What keeping one frame costs beside its bytes.
@@ -39,13 +39,13 @@ class Outbox:
     def __init__(
         self,
         pipe_queue: int,
-        pace: Pace,
+        congestion: Congestion,
         clock: Callable[[], float],
         on_less: Callable[[int], None],
     ) -> None:
         """`on_less(stream)` is called whenever less of that stream waits to be sent."""
         self.pipe: Carrier | None = None
-        self.pace = pace
+        self.congestion = congestion
         self._on_less = on_less
         self.kept_cost = 0
         self.waiting_cost = 0
@@ -88,7 +88,7 @@ class Outbox:
         """Hand waiting frames to the pipe while it and the line have room."""
         pipe = self.pipe
         while pipe is not None and pipe.queued() < self._pipe_queue:
-            line_is_free = self._flight < self.pace.limit
+            line_is_free = self._flight < self.congestion.limit
             if self._replay:
                 if not line_is_free:
                     self._ask_for_news()
@@ -122,7 +122,7 @@ class Outbox:
         self._given = len(self._sent)
         self._flight += len(frame)
         self.waiting_cost -= len(frame) + FRAME_OVERHEAD
-        self.pace.sent(len(frame), self._clock())
+        self.congestion.sent(len(frame), self._clock())
         pipe.write(frame)
 
     def send_unnumbered(self, frame: bytes) -> None:
@@ -147,7 +147,9 @@ class Outbox:
         self._flight -= self._forget(self._sent, count)
         if before != self._flight:
             self._asked = False
-            self.pace.acknowledged(before - self._flight, self._clock(), bool(self.waiting_cost))
+            self.congestion.acknowledged(
+                before - self._flight, self._clock(), bool(self.waiting_cost)
+            )
         self.pump()
 
     def attach(self, pipe: Carrier, peer_received: int) -> None:
@@ -158,7 +160,7 @@ class Outbox:
         before = self.kept_cost
         self._forget(self._replay, peer_received)
         self.waiting_cost -= before - self.kept_cost
-        self.pace.new_pipe(self._clock())
+        self.congestion.new_pipe(self._clock())
         self.pipe = pipe
         self.pump()
 
