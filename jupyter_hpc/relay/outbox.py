@@ -15,11 +15,11 @@ from jupyter_hpc.relay.congestion import Congestion
 from jupyter_hpc.relay.frames import BYE, CREDIT, HEADER, PING, ProtocolError, encode_wide
 
 #: What keeping one frame costs beside its bytes.
-FRAME_OVERHEAD = 64
+FRAME_OVERHEAD_BYTES = 64
 
 #: A frame up to this size overtakes larger ones, while not more than this waits in that lane.
-SMALL_FRAME = 4096 + HEADER.size
-SMALL_LANE = 1 << 16
+SMALL_FRAME_BYTES = 4096 + HEADER.size
+SMALL_LANE_BYTES = 1 << 16
 
 
 class Carrier(Protocol):
@@ -66,13 +66,13 @@ class Outbox:
 
     def add(self, frame: bytes) -> None:
         """Keep a frame, and send it as soon as the pipe has room."""
-        cost = len(frame) + FRAME_OVERHEAD
+        cost = len(frame) + FRAME_OVERHEAD_BYTES
         self.kept_cost += cost
         self.waiting_cost += cost
         kind, stream, _ = HEADER.unpack_from(frame)
         # Frames of one stream keep their order; credit has none to keep.
-        overtakes = stream not in self._in_large and len(frame) <= SMALL_FRAME and kind != BYE
-        if kind == CREDIT or (overtakes and self._small_bytes < SMALL_LANE):
+        overtakes = stream not in self._in_large and len(frame) <= SMALL_FRAME_BYTES and kind != BYE
+        if kind == CREDIT or (overtakes and self._small_bytes < SMALL_LANE_BYTES):
             self._small.append(frame)
             self._small_bytes += len(frame)
         else:
@@ -101,7 +101,7 @@ class Outbox:
             elif self._large and line_is_free:
                 frame = self._large.popleft()
                 stream = HEADER.unpack_from(frame)[1]
-                self._in_large[stream] -= len(frame) + FRAME_OVERHEAD
+                self._in_large[stream] -= len(frame) + FRAME_OVERHEAD_BYTES
                 if not self._in_large[stream]:
                     del self._in_large[stream]
                 self._hand_over(pipe, frame)
@@ -121,7 +121,7 @@ class Outbox:
         self._sent.append(frame)
         self._given = len(self._sent)
         self._flight += len(frame)
-        self.waiting_cost -= len(frame) + FRAME_OVERHEAD
+        self.waiting_cost -= len(frame) + FRAME_OVERHEAD_BYTES
         self.congestion.sent(len(frame), self._clock())
         pipe.write(frame)
 
@@ -172,7 +172,7 @@ class Outbox:
         while self._sent:
             frame = self._sent.pop()
             self._replay.appendleft(frame)
-            self.waiting_cost += len(frame) + FRAME_OVERHEAD
+            self.waiting_cost += len(frame) + FRAME_OVERHEAD_BYTES
 
     def clear(self) -> None:
         """Keep nothing any more."""
@@ -188,7 +188,7 @@ class Outbox:
         while self._acknowledged < count:
             size = len(frames.popleft())
             dropped += size
-            self.kept_cost -= size + FRAME_OVERHEAD
+            self.kept_cost -= size + FRAME_OVERHEAD_BYTES
             self._acknowledged += 1
             self._given -= 1
         return dropped

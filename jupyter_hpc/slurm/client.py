@@ -57,7 +57,7 @@ from jupyter_hpc.text import printable
 
 #: Longer answers are read in a thread: ten thousand rows take a second, and the event
 #: loop of a server must not wait for them.
-LONG_ANSWER = 100_000
+LONG_ANSWER_CHARACTERS = 100_000
 
 #: A throttled client sleeps and retries for ever, so every call has an end.
 QUERY_TIMEOUT = 30.0
@@ -69,7 +69,7 @@ _Value = TypeVar("_Value")
 
 
 async def _read(read: Callable[[str], list[_Value]], text: str) -> list[_Value]:
-    return read(text) if len(text) < LONG_ANSWER else await asyncio.to_thread(read, text)
+    return read(text) if len(text) < LONG_ANSWER_CHARACTERS else await asyncio.to_thread(read, text)
 
 
 class SlurmClient:

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from jupyter_hpc.relay.bridge import WRITE_HIGH, Bridge, read_buffer
+from jupyter_hpc.relay.bridge import WRITE_HIGH_BYTES, Bridge, read_buffer
 from jupyter_hpc.relay.mux import Limits
 from tests.relay.harness import PATIENCE
 from tests.relay.wire import World
@@ -71,7 +71,7 @@ async def test_a_reader_that_stops_stops_the_sender() -> None:
             sent += 65536
         world.move()
         await asyncio.sleep(0)
-    assert far.paused and sent < Limits().most_window + WRITE_HIGH, "nobody told it to stop"
+    assert far.paused and sent < Limits().most_window + WRITE_HIGH_BYTES, "nobody told it to stop"
     got = 0
     while got < sent:
         got += len(await asyncio.to_thread(theirs.recv, 1 << 20))

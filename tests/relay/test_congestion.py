@@ -102,7 +102,7 @@ class World:
         self.proxy.attach(self.up, 0)
         self._last_ping = 0.0
         self.longest_silence = 0.0
-        self._heard = self.now
+        self._received_at = self.now
 
     def _accept(self, stream: Stream) -> Endpoint:
         sink = Sink(self)
@@ -125,8 +125,8 @@ class World:
             self.relay.receive(came)
         back = self.down.arrivals()
         if back:
-            self.longest_silence = max(self.longest_silence, self.now - self._heard)
-            self._heard = self.now
+            self.longest_silence = max(self.longest_silence, self.now - self._received_at)
+            self._received_at = self.now
             self.proxy.receive(back)
         self.proxy.pump()
         self.relay.pump()

@@ -147,9 +147,9 @@ def _keyword(word: str) -> Iterator[str]:
 
 def slurm_commands(argv: Sequence[str]) -> Iterator[Sequence[str]]:
     """The Slurm commands in an argument vector, behind env, sh and other wrappers too."""
-    for place, word in enumerate(argv):
+    for position, word in enumerate(argv):
         if word.rpartition("/")[2] in PROGRAMS:
-            yield [word.rpartition("/")[2], *argv[place + 1 :]]
+            yield [word.rpartition("/")[2], *argv[position + 1 :]]
             return
         if re.search(r"\s", word):
             yield from _in_script(word)

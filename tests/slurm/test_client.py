@@ -120,9 +120,9 @@ async def test_test_only() -> None:
 
 
 async def test_rejections_say_what_is_allowed() -> None:
-    places = ("scontrol-partition", "sinfo-groups")
+    known = ("scontrol-partition", "sinfo-groups")
     with pytest.raises(SubmitRejected) as caught:
-        await client("sbatch-partition", *places).submit(Request(partition="nope"), SLEEP)
+        await client("sbatch-partition", *known).submit(Request(partition="nope"), SLEEP)
     assert "Partitions here: gpu, cpu." in caught.value.hint
     assert caught.value.exit_code == 4
     who = Recording("id", ("id", "-un"), 0, "alice\n", "")

@@ -120,7 +120,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class ArrayPlace:
+class ArrayTask:
     """Where a task stands in its array."""
 
     job_id: int
@@ -174,7 +174,7 @@ class Job:
     submit_dir: str = "/"
     state: str = PENDING
     reason: str = "None"
-    array: ArrayPlace | None = None
+    array: ArrayTask | None = None
     has_own_id: bool = True  #: a waiting array task shares its array's id
     eligible: float = 0.0
     start: float = 0.0

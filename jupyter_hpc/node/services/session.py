@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_hpc.errors import HpcError, SlurmUnavailable
-from jupyter_hpc.node.services.cache import PATIENCE, Cached, Dated
+from jupyter_hpc.node.services.cache import WAIT_SECONDS, Cached, Dated
 from jupyter_hpc.node.services.memory import Memory, read_memory
 from jupyter_hpc.node.services.offload import Offload
 from jupyter_hpc.node.services.profile import SiteProfile
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from jupyter_hpc.slurm.models import Job
 
 #: The end of a job hardly ever changes: asked once, then again after so long.
-JOB_LIFETIME = 600.0
-MEMORY_LIFETIME = 5.0
+JOB_LIFETIME_SECONDS = 600.0
+MEMORY_LIFETIME_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ class SessionService:
         self._started_at = time.time()
         #: What the scheduler allows the job on this node, in bytes.
         self._node_limit: int | None = None
-        self._job = Cached(self._fetch_job, JOB_LIFETIME, floor=30.0)
-        self._memory = Cached(self._fetch_memory, MEMORY_LIFETIME)
+        self._job = Cached(self._fetch_job, JOB_LIFETIME_SECONDS, floor=30.0)
+        self._memory = Cached(self._fetch_memory, MEMORY_LIFETIME_SECONDS)
 
     async def read(self) -> Session:
         """The session as of now; a silent Slurm leaves out the end time and says so."""
@@ -164,7 +164,7 @@ class SessionService:
         if environment.ends is not None:
             return None, None
         try:
-            dated = await self._job.get(first_patience=PATIENCE)
+            dated = await self._job.get(first_timeout=WAIT_SECONDS)
         except HpcError as error:
             return None, error if self._job.failure else silent_controller()
         if dated.value is None:
