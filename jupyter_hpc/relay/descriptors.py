@@ -55,11 +55,6 @@ class DescriptorPipe:
     def queued(self) -> int:
         return self._queued
 
-    def stop_reading(self) -> None:
-        """From now on nothing more is taken from the other end."""
-        if not self._closed:
-            self._loop.remove_reader(self._read_fd)
-
     def close(self) -> None:
         """Close both descriptors; unsent bytes are dropped. on_closed is not called."""
         if self._closed:

@@ -84,10 +84,6 @@ class Mux:
     # -- the pipe ---------------------------------------------------------------------
 
     @property
-    def attached(self) -> bool:
-        return self._outbox.pipe is not None
-
-    @property
     def received(self) -> int:
         """The whole numbered frames that have come, over all pipes."""
         return self._inbox.received

@@ -104,7 +104,6 @@ class Request:
     append: bool = False
     command: str = ""
     arguments: tuple[str, ...] = ()
-    submit_line: str = ""
     immediate: float | None = None
     reservation: str = ""
 

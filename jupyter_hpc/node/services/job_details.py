@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_hpc.errors import HpcError, JobNotFound
-from jupyter_hpc.gpu.recorder import mean_load, read_recording
+from jupyter_hpc.gpu.recording import mean_load, read_recording
 from jupyter_hpc.node.services.cache import Cached, Dated
 from jupyter_hpc.node.services.gpus import check_points, described_history
 from jupyter_hpc.node.services.identity import Identity

@@ -8,7 +8,7 @@ from pathlib import Path
 from posixpath import join
 
 from jupyter_hpc.errors import HpcError
-from jupyter_hpc.gpu.recorder import FILE_NAME
+from jupyter_hpc.gpu.recording import FILE_NAME
 from jupyter_hpc.slurm.filenames import default_output, output_path, patterns
 from jupyter_hpc.slurm.hostlist import expand as expand_hostlist
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail

@@ -32,7 +32,7 @@ const browser: IBrowser = {
 describe('the results of a run', () => {
   it('are sorted by what they are', async () => {
     const found = await listResults(browser, 'run', '');
-    const found = Object.fromEntries(
+    const paths = Object.fromEntries(
       Object.entries(found).map(
         ([kind, files]: [string, { relativePath: string }[]]) => [
           kind,
@@ -40,7 +40,7 @@ describe('the results of a run', () => {
         ]
       )
     );
-    expect(found).toEqual({
+    expect(paths).toEqual({
       figures: ['figures/cell03_1.png', '2/figures/cell03_1.png'],
       displays: ['displays/cell04_1.html'],
       notebooks: ['a.ipynb'],
