@@ -1,9 +1,9 @@
 """Convert many notebooks and judge the result: how many, how faithful, how fast.
 
-    python -m bench.convert_bulk [--run N] PLACE...
+    python -m bench.convert_bulk [--run N] PATH...
 
-A place is a notebook, a folder, or a bare git repository; nothing is written into it.
-Without a place, two invented notebooks are converted: a common one, and 1,000 cells.
+A path is that of a notebook, a folder, or a bare git repository; nothing is written into it.
+Without a path, two invented notebooks are converted: a common one, and 1,000 cells.
 Tiers: T0 a script or a refusal, never a crash; T1 the script compiles and needs no
 IPython; T2 every magic and shell line is in the report; with --run, T3 the script runs
 where the notebook itself runs twice with equal output, and T4 it shows the same. Runs
@@ -45,12 +45,12 @@ from jupyter_hpc.runner import LocalRunner
 Source = tuple[str, bytes, Path]
 
 
-def sources(place: Path) -> Iterator[Source]:
-    """All notebooks of a place, as name and content."""
-    if place.is_file():
-        yield str(place), place.read_bytes(), place
-    elif (place / "HEAD").exists() and (place / "objects").exists():
-        git = ["git", "-C", str(place)]
+def sources(path: Path) -> Iterator[Source]:
+    """All notebooks below a path, as name and content."""
+    if path.is_file():
+        yield str(path), path.read_bytes(), path
+    elif (path / "HEAD").exists() and (path / "objects").exists():
+        git = ["git", "-C", str(path)]
         listed = subprocess.run(
             [*git, "ls-tree", "-rz", "--name-only", "HEAD"], capture_output=True, check=True
         )
@@ -62,10 +62,10 @@ def sources(place: Path) -> Iterator[Source]:
                 (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
                 (Path(folder) / name).write_bytes(shown.stdout)
             for name in names:
-                path = Path(folder) / name
-                yield f"{place.parent.name}:{name}", path.read_bytes(), path
+                file = Path(folder) / name
+                yield f"{path.parent.name}:{name}", file.read_bytes(), file
     else:
-        for file in sorted(place.rglob("*.ipynb")):
+        for file in sorted(path.rglob("*.ipynb")):
             yield str(file), file.read_bytes(), file
 
 
@@ -262,22 +262,22 @@ def measure_invented() -> None:
 
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("places", nargs="*", type=Path)
+    parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--run", type=int, default=0, help="also run so many of the notebooks")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--compare", action="store_true", help="measure nbconvert as well")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args(arguments)
-    if not options.places:
+    if not options.paths:
         measure_invented()
         return
     judged = Judged()
     if options.compare:  # both shall have their imports behind them
         judge(("", invented(40), Path("a.ipynb")), Judged(), compare=True)
     ran = 0
-    for place in options.places:
-        for source in sources(place):
+    for path in options.paths:
+        for source in sources(path):
             found = judge(source, judged, options.compare)
             if found is None or not found[1].ok or ran >= options.run:
                 continue

@@ -127,7 +127,7 @@ def main() -> None:
 
 def measure_sampler(folder: Path) -> None:
     """The sampler of eight GPUs at one second, with one tab that looks."""
-    environment = surroundings(folder) | {
+    environment = clean_environment(folder) | {
         "LD_LIBRARY_PATH": str(library_folder()),
         "FAKE_NVML_GPUS": "8",
     }
@@ -149,7 +149,7 @@ def measure_jobs(folder: Path) -> None:
     write_program(programs / "squeue", f"exec cat {rows}")
     write_program(programs / "sacct", "exit 0")
     path = f"{programs}:{os.environ['PATH']}"
-    with server(folder, surroundings(folder) | {"PATH": path}) as address:
+    with server(folder, clean_environment(folder) | {"PATH": path}) as address:
         first, size = timed(address, "/jupyter-hpc/jobs")
         cached = [timed(address, "/jupyter-hpc/jobs")[0] for _ in range(15)]
         other = [timed(address, "/jupyter-hpc/session")[0] for _ in range(5)]
@@ -166,7 +166,7 @@ def count_questions(folder: Path) -> None:
     for name in ("squeue", "sacct", "scontrol"):
         write_program(programs / name, f"echo {name} >>{asked}")
     path = f"{programs}:{os.environ['PATH']}"
-    with server(folder, surroundings(folder) | {"PATH": path}) as address:
+    with server(folder, clean_environment(folder) | {"PATH": path}) as address:
         tabs = [open_tab(address) for _ in range(TABS)]
         counts = []
         for watch in ([{"topic": "jobs"}, {"topic": "session"}], []):
@@ -210,7 +210,9 @@ def measure_start(folder: Path) -> None:
         for enabled in (False, True) if pair % 2 else (True, False):
             extensions = str(dict.fromkeys(OTHERS, False) | {"jupyter_hpc": enabled})
             address = folder / f"start-{pair}-{enabled}.sock"
-            *times, loaded = run_list(TIMED_START, surroundings(folder), str(address), extensions)
+            *times, loaded = run_list(
+                TIMED_START, clean_environment(folder), str(address), extensions
+            )
             assert loaded is enabled
             if pair:  # the first pair warms the caches
                 found[enabled].append(times)
@@ -258,7 +260,7 @@ def write_program(path: Path, body: str) -> None:
     path.chmod(0o755)
 
 
-def surroundings(folder: Path) -> dict[str, str]:
+def clean_environment(folder: Path) -> dict[str, str]:
     """An environment in which nothing of the real user's Jupyter is seen."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     return kept | {

@@ -31,12 +31,12 @@ from tests.cluster.layout import user_named
 from tests.connect.real.sessions import Session, connected, run
 
 NODE = "cpu01"
-HOLE = 30.0
+OUTAGE_SECONDS = 30.0
 HOLES = int(os.environ.get("JUPYTER_HPC_BENCH_HOLES", "2"))
 RECONNECTS = int(os.environ.get("JUPYTER_HPC_BENCH_RECONNECTS", "50"))
 
 #: Nobody waits longer for a connection to come back.
-PATIENCE = 90.0
+WAIT_SECONDS = 90.0
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def measure_holes(cluster: Cluster, laptop: Laptop, port: int) -> None:
         times: dict[str, list[float]] = {name: [] for name in ports}
         for _ in range(HOLES):
             cluster.black_hole()
-            time.sleep(HOLE)
+            time.sleep(OUTAGE_SECONDS)
             probes = {name: Probe(number) for name, number in ports.items()}
             cluster.fill_hole()
             back = time.monotonic()
@@ -71,7 +71,7 @@ def measure_holes(cluster: Cluster, laptop: Laptop, port: int) -> None:
             for name, probe in probes.items():
                 times[name].append(probe.result() - back)
             time.sleep(3)
-    print(f"back after {HOLES} holes of {HOLE:g} s")
+    print(f"back after {HOLES} holes of {OUTAGE_SECONDS:g} s")
     for name, values in times.items():
         median, worst = statistics.median(values), max(values)
         print(f"  {name:12} median {median:5.2f} s, worst {worst:5.2f} s")
@@ -115,7 +115,7 @@ class Probe(threading.Thread):
         self._answered = 0.0
 
     def run(self) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_SECONDS
         while not self._answered and time.monotonic() < deadline:
             connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=0.5)
             with contextlib.suppress(OSError, http.client.HTTPException):

@@ -32,7 +32,7 @@ DEFAULT_TIMEOUT = 30.0
 
 #: More than this no command of ours has to say; one that prints without an end would
 #: take the memory of the session in seconds.
-MOST_OUTPUT = 64 << 20
+MAX_OUTPUT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,8 @@ class LocalRunner:
             raise overdue(argv, self.where, timeout) from error
         except _TooMuch as error:
             raise CommandError(
-                f"{program_of(argv)!r} printed more than {MOST_OUTPUT >> 20} MiB and was stopped.",
+                f"{program_of(argv)!r} printed more than {MAX_OUTPUT_BYTES >> 20} MiB "
+                "and was stopped.",
                 "Run it in a terminal to see what it prints.",
             ) from error
         finally:
@@ -183,11 +184,11 @@ async def _bounded(
     size = 0
     while piece := await stream.read(1 << 16) if stream else b"":
         size += len(piece)
-        if size <= MOST_OUTPUT:
+        if size <= MAX_OUTPUT_BYTES:
             pieces.append(piece)
-        elif size - len(piece) <= MOST_OUTPUT:
+        elif size - len(piece) <= MAX_OUTPUT_BYTES:
             _kill(process)  # and read on: behind a full pipe its end would not be seen
-    if size > MOST_OUTPUT:
+    if size > MAX_OUTPUT_BYTES:
         raise _TooMuch
     return b"".join(pieces)
 

@@ -44,7 +44,7 @@ async def test_a_late_command_is_named_although_env_starts_it() -> None:
 async def test_a_command_that_prints_without_an_end_is_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runner, "MOST_OUTPUT", 3 << 20)
+    monkeypatch.setattr(runner, "MAX_OUTPUT_BYTES", 3 << 20)
     with pytest.raises(CommandError, match="'yes' printed more than 3 MiB and was stopped"):
         await LocalRunner().run(["yes"], timeout=60)
 

@@ -15,23 +15,23 @@ from typing import Any, Literal, TypeVar, overload
 T = TypeVar("T")
 
 #: Seconds for what others do: on a loaded machine any of them may stand still for a while.
-PATIENCE = 60.0
+WAIT_SECONDS = 60.0
 
 #: Says what was waited for, or what was seen instead.
-Told = str | Callable[[], str]
+Message = str | Callable[[], str]
 
 
 def eventually(
     condition: Callable[[], T | Literal[False] | None],
-    told: Told = "",
+    message: Message = "",
     *,
-    seconds: float = PATIENCE,
+    seconds: float = WAIT_SECONDS,
     error: type[Exception] = AssertionError,
     pause: Callable[[float], object] = time.sleep,
 ) -> T:
     """The first true answer of `condition`; `error` if none comes in time.
 
-    Without `told`, the words are those of the condition itself.
+    Without `message`, the words are those of the condition itself.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -39,22 +39,24 @@ def eventually(
         if answer := condition():
             return answer
         if time.monotonic() > deadline:
-            raise error(_failure(condition, told, seconds, answer))
+            raise error(_failure(condition, message, seconds, answer))
         pause(_until_next(asked))
 
 
 @overload
 async def until(
-    condition: Callable[[], Awaitable[T]], told: Told = "", *, seconds: float = PATIENCE
+    condition: Callable[[], Awaitable[T]], message: Message = "", *, seconds: float = WAIT_SECONDS
 ) -> T: ...
 @overload
 async def until(
     condition: Callable[[], T | Literal[False] | None],
-    told: Told = "",
+    message: Message = "",
     *,
-    seconds: float = PATIENCE,
+    seconds: float = WAIT_SECONDS,
 ) -> T: ...
-async def until(condition: Callable[[], Any], told: Told = "", *, seconds: float = PATIENCE) -> Any:
+async def until(
+    condition: Callable[[], Any], message: Message = "", *, seconds: float = WAIT_SECONDS
+) -> Any:
     """As `eventually`, while the event loop goes on; the condition may be asynchronous."""
     deadline = time.monotonic() + seconds
     while True:
@@ -65,7 +67,7 @@ async def until(condition: Callable[[], Any], told: Told = "", *, seconds: float
         if answer:
             return answer
         if time.monotonic() > deadline:
-            raise AssertionError(_failure(condition, told, seconds, answer))
+            raise AssertionError(_failure(condition, message, seconds, answer))
         await asyncio.sleep(_until_next(asked))
 
 
@@ -115,10 +117,12 @@ def _until_next(asked: float) -> float:
     return max(0.01, time.monotonic() - asked)
 
 
-def _failure(condition: Callable[[], object], told: Told, seconds: float, answer: object) -> str:
-    if not told:
-        told = f"{_words(condition)} (the last answer: {answer!r})"
-    return f"not within {seconds:g} s: {told() if callable(told) else told}"
+def _failure(
+    condition: Callable[[], object], message: Message, seconds: float, answer: object
+) -> str:
+    if not message:
+        message = f"{_words(condition)} (the last answer: {answer!r})"
+    return f"not within {seconds:g} s: {message() if callable(message) else message}"
 
 
 def _words(condition: Callable[[], object]) -> str:

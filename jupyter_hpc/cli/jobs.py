@@ -14,7 +14,7 @@ from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE
 from jupyter_hpc.batch.submit import results as batch
 from jupyter_hpc.batch.submit.missing import Missing, missing_files
 from jupyter_hpc.batch.submit.runs import find_run
-from jupyter_hpc.cli.places import Place, open_place
+from jupyter_hpc.cli.hosts import Host, open_host
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import FinishedJob, Job, Phase
@@ -26,7 +26,7 @@ from jupyter_hpc.text import duration, printable, uncoloured
 _HISTORY_SECONDS = 24 * 3600
 
 #: Seconds between two looks at a log that is followed.
-_FOLLOW_POLL = 5.0
+_FOLLOW_SECONDS = 5.0
 
 on_option = click.option("--on", metavar="NAME", help="The cluster; without it, the one we are on.")
 
@@ -56,8 +56,8 @@ def jobs(on: str | None, as_json: bool) -> None:
 
 
 async def _jobs(on: str | None) -> tuple[list[Job], list[FinishedJob], dict[str, Missing]]:
-    async with open_place(on) as place:
-        client = SlurmClient(place.runner)
+    async with open_host(on) as host:
+        client = SlurmClient(host.runner)
         queue = await client.recent_jobs()
         try:
             history = await client.history(_HISTORY_SECONDS)
@@ -70,7 +70,7 @@ async def _jobs(on: str | None) -> tuple[list[Job], list[FinishedJob], dict[str,
         # Accounting lags behind the queue by seconds.
         known.update(job.id for job in ended)
         recent = [job for job in queue if job.phase is Phase.ENDED and job.id not in known]
-        missing = await missing_files(place.runner, [*known, *(job.id for job in recent)])
+        missing = await missing_files(host.runner, [*known, *(job.id for job in recent)])
     return living, ended + [left_queue(job) for job in recent], missing
 
 
@@ -93,12 +93,12 @@ def log(job_id: str, on: str | None, follow: bool) -> None:
 
 
 async def _log(job_id: str, on: str | None, follow: bool) -> None:
-    async with open_place(on) as place:
-        client = SlurmClient(place.runner)
-        path = await _first_log(place, client, job_id, follow)
+    async with open_host(on) as host:
+        client = SlurmClient(host.runner)
+        path = await _first_log(host, client, job_id, follow)
         offsets: dict[str, int] = {}
         while True:
-            text, offsets[path] = await batch.read_log(place.runner, path, offsets.get(path, 0))
+            text, offsets[path] = await batch.read_log(host.runner, path, offsets.get(path, 0))
             click.echo(_harmless(text), nl=False)
             if text:
                 continue
@@ -107,29 +107,29 @@ async def _log(job_id: str, on: str | None, follow: bool) -> None:
             job = await client.job(job_id)
             if job is None or job.phase is Phase.ENDED:
                 follow = False
-            await asyncio.sleep(_FOLLOW_POLL if follow else 0)
+            await asyncio.sleep(_FOLLOW_SECONDS if follow else 0)
             # The next part of a chain has a log of its own.
-            newest = await batch.log_path(place.runner, job_id)
+            newest = await batch.log_path(host.runner, job_id)
             if newest != path:
                 path = newest
                 click.echo(f"--- {Path(path).name}", err=True)
 
 
-async def _first_log(place: Place, client: SlurmClient, job_id: str, wait: bool) -> str:
+async def _first_log(host: Host, client: SlurmClient, job_id: str, wait: bool) -> str:
     """The log of a job; with `wait` also of one that has not started yet."""
-    await find_run(place.runner, job_id)
-    told = False
+    await find_run(host.runner, job_id)
+    announced = False
     while True:
         try:
-            return await batch.log_path(place.runner, job_id)
+            return await batch.log_path(host.runner, job_id)
         except JobNotFound:
             job = await client.job(job_id) if wait else None
             if job is None or job.phase is Phase.ENDED:
                 raise
-        if not told:
+        if not announced:
             click.echo(_living(job), err=True)
-            told = True
-        await asyncio.sleep(_FOLLOW_POLL)
+            announced = True
+        await asyncio.sleep(_FOLLOW_SECONDS)
 
 
 def _harmless(text: str) -> str:
@@ -148,8 +148,8 @@ def cancel(job_ids: tuple[str, ...], on: str | None) -> None:
 
 
 async def _cancel(job_ids: tuple[str, ...], on: str | None) -> None:
-    async with open_place(on) as place:
-        client = SlurmClient(place.runner)
+    async with open_host(on) as host:
+        client = SlurmClient(host.runner)
         # scancel says nothing at all about a job that it does not know.
         living = await client.my_jobs()
         missing = [job_id for job_id in job_ids if not any(job.holds(job_id) for job in living)]
@@ -193,8 +193,8 @@ def results(job_id: str, on: str | None, output: Path | None) -> int:
 async def _results(
     job_id: str, on: str | None, target: Path
 ) -> tuple[batch.Fetched, Missing | None]:
-    async with open_place(on) as place:
-        found = await batch.results_of(place.runner, job_id)
+    async with open_host(on) as host:
+        found = await batch.results_of(host.runner, job_id)
         with click.progressbar(
             length=found.size, label="Fetching", file=sys.stderr, hidden=not sys.stderr.isatty()
         ) as bar:
@@ -204,6 +204,6 @@ async def _results(
                 bar.update(so_far - seen.get(file.path, 0))
                 seen[file.path] = so_far
 
-            fetched = await batch.fetch_results(place.runner, found, target, progress)
-        missing = await missing_files(place.runner, [job_id])
+            fetched = await batch.fetch_results(host.runner, found, target, progress)
+        missing = await missing_files(host.runner, [job_id])
         return fetched, missing.get(job_id)

@@ -22,7 +22,7 @@ from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.errors import HpcError
 
 #: How long the page offers to start again after a job has ended.
-_KEEP_PAGE = 3600.0
+_KEEP_PAGE_SECONDS = 3600.0
 
 
 async def _manage(options: ConnectOptions) -> int:
@@ -39,7 +39,9 @@ async def _manage(options: ConnectOptions) -> int:
             line.send({"event": as_json(event, manager.name, time.time())})
 
     try:
-        manager = Manager(options, LinePrompter(line), sink, Records(), keep_page=_KEEP_PAGE)
+        manager = Manager(
+            options, LinePrompter(line), sink, Records(), keep_page=_KEEP_PAGE_SECONDS
+        )
         loop = asyncio.get_running_loop()
         leave = SessionCommand.LEAVE
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -19,7 +19,7 @@ from jupyter_hpc.batch.submit import submit as batch
 from jupyter_hpc.batch.submit.choices import Choices, submit_options
 from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.results import exit_code
-from jupyter_hpc.cli.places import open_place
+from jupyter_hpc.cli.hosts import open_host
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.errors import ConversionRefused, HpcError, UsageError
 from jupyter_hpc.runner import Runner
@@ -29,9 +29,9 @@ from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.text import printable
 
 #: Seconds between two looks at a job that is waited for.
-_WAIT_POLL = 20.0
+_WAIT_POLL_SECONDS = 20.0
 #: Seconds for which the cluster may give no answer while a job is waited for.
-_PATIENCE = 1800.0
+_MAX_SILENCE_SECONDS = 1800.0
 
 
 @click.command()
@@ -85,19 +85,19 @@ async def _submit(
             f"--at-once {given['at_once']} is about the runs of a sweep, and this is one run.",
             "Add --sweep NAME=A,B,C, or leave --at-once out.",
         )
-    async with open_place(on) as place:
-        client = SlurmClient(place.runner)
-        choices = choices_of(given, place.profile)
-        options = submit_options(choices, place.profile, here=place.here)
+    async with open_host(on) as host:
+        client = SlurmClient(host.runner)
+        choices = choices_of(given, host.profile)
+        options = submit_options(choices, host.profile, here=host.here)
         try:
-            prepared = await batch.prepare(notebook, options, place.runner, client)
+            prepared = await batch.prepare(notebook, options, host.runner, client)
         except ConversionRefused as error:
             raise ConversionRefused(error.message, _as_options(error.hint)) from error
         _show_findings(prepared)
         if dry_run:
             _show_plan(prepared, as_json)
             return 0
-        done = await batch.submit(prepared, place.runner, client)
+        done = await batch.submit(prepared, host.runner, client)
         for message in done.messages:
             click.echo(printable(message), err=True)
         click.echo(json.dumps(done.to_json()) if as_json else done.job_id)
@@ -105,7 +105,7 @@ async def _submit(
         if not wait:
             _tell(f"Follow it with: jupyter-hpc log -f {done.job_id}{where}")
             return 0
-        code = await _wait(client, place.runner, done.job_id)
+        code = await _wait(client, host.runner, done.job_id)
         if code:
             _tell(f"It ended with code {code}; its log: jupyter-hpc log {done.job_id}{where}")
         return code
@@ -205,22 +205,22 @@ async def _wait(client: SlurmClient, runner: Runner, job_id: str) -> int:
     """Until the job is over; its own exit code, of an array the highest."""
     pause = 2.0
     silent_since: float | None = None
-    told = ""
+    shown = ""
     while True:
         try:
             jobs = [job for job in await client.my_jobs() if (job.array_id or job.job_id) == job_id]
             silent_since = None
-            if (state := _progress(jobs)) not in ("", told):
-                _tell(told := state)
+            if (state := _progress(jobs)) not in ("", shown):
+                _tell(shown := state)
             if all(job.phase is Phase.ENDED for job in jobs):
                 break
         except HpcError as error:
             # A job takes days, and a controller is restarted now and then.
             silent_since = silent_since or time.monotonic()
-            if not error.transient or time.monotonic() - silent_since > _PATIENCE:
+            if not error.transient or time.monotonic() - silent_since > _MAX_SILENCE_SECONDS:
                 raise
         await asyncio.sleep(pause)
-        pause = min(pause * 1.5, _WAIT_POLL)
+        pause = min(pause * 1.5, _WAIT_POLL_SECONDS)
     code = await exit_code(runner, job_id)
     for missing in (await missing_files(runner, [job_id])).values():
         click.echo(printable(str(missing)), err=True)

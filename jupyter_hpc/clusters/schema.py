@@ -206,13 +206,8 @@ def check_profile(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     return checked
 
 
-def check_section(section: str, values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Values of one section from elsewhere than a profile."""
-    return _check_keys(section, values, "", where)
-
-
 def check_options(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for options of the command line, which errors then name: `--time is 'x'`."""
+    """Values of one section from the command line; errors name the option: `--time is 'x'`."""
     known = keys_of(section)
     return {
         name: _checked(known[name], value, f"--{_OPTIONS.get(name, name).replace('_', '-')}")

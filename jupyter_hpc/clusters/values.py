@@ -30,7 +30,7 @@ _OPTION = re.compile(r"-[A-Za-z0-9].*|--[A-Za-z0-9].*")
 RATES = ("gpu_hour", "cpu_hour", "node_hour")
 
 #: Longest accepted text; longer ones are mistakes or attacks.
-_LIMIT = 4000
+_MAX_CHARACTERS = 4000
 
 
 class BadValue(Exception):
@@ -55,7 +55,7 @@ def _shown(value: Any) -> str:
 def _text(value: Any, allowed: str = "a text on one line") -> str:
     if not isinstance(value, str):
         raise BadValue(f"is {_shown(value)}", allowed)
-    if len(value) > _LIMIT or not value.isprintable():
+    if len(value) > _MAX_CHARACTERS or not value.isprintable():
         raise BadValue(f"is {_shown(value)}, which has characters that cannot be printed", allowed)
     return value
 

@@ -6,8 +6,8 @@ ends with its process, whatever way that process ends.
     cluster.py     DemoCluster and serve(): start, stop, and what they wire together
     layout.py      the folder: keys, ssh_config, homes, node-local temporary folders
     processes.py   finding and ending the processes of the cluster
-    warden.py      the small parent of all of them, which outlives a killed demo
-    spawner.py     starting processes through the warden
+    reaper.py      the small parent of all of them, which outlives a killed demo
+    spawner.py     starting processes through the reaper
     ssh_files.py   keys, known_hosts and ssh_config
     ssh_server.py  login host and nodes as asyncssh servers; ssh_session.py runs their commands
     programs.py    the commands on the hosts' PATH; client.py is behind them and asks the controller

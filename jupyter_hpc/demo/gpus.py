@@ -42,18 +42,18 @@ from jupyter_hpc.waiting import finish
 log = logging.getLogger(__name__)
 
 VARIABLE = "JUPYTER_HPC_SIMULATED_GPUS"
-INTERVAL = 1.0
+INTERVAL_SECONDS = 1.0
 GIB = 1 << 30
 #: What programs that could use a GPU are called; shells, copies and compilers are not.
 COMPUTES = ("python", "julia", "R", "ollama")
 #: How the programs are called that serve JupyterLab and never compute on a GPU.
 SERVES = ("jupyter", "relay", "start.py")
 #: CPU seconds after which a process counts as one that uses the GPU.
-USES_AFTER = 4.0
+USES_AFTER_SECONDS = 4.0
 #: Seconds in which a new process may still become another program.
-SETTLES_AFTER = 30.0
+SETTLES_AFTER_SECONDS = 30.0
 #: What each of those holds besides its own size, like a CUDA context.
-CONTEXT = 400 << 20
+CONTEXT_BYTES = 400 << 20
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,12 @@ class Board:
 
     def describe(self, job: Job | None, workers: list[Worker]) -> dict[str, Any]:
         model = self.model
-        holders = [worker for worker in workers if worker.cpu_seconds >= USES_AFTER]
+        holders = [worker for worker in workers if worker.cpu_seconds >= USES_AFTER_SECONDS]
         memory = [
             {
                 "pid": w.process.pid,
                 "name": w.name,
-                "memory": min(CONTEXT + w.memory, model.memory),
+                "memory": min(CONTEXT_BYTES + w.memory, model.memory),
             }
             for w in holders
         ]
@@ -182,7 +182,7 @@ class SimulatedGpus:
 
     async def _keep_up(self) -> None:
         while True:
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(INTERVAL_SECONDS)
             held = {
                 (share.node, gpu): job
                 for job in self.jobs()
@@ -230,7 +230,7 @@ class SimulatedGpus:
                 step = environment_of(process).get(STEP_VARIABLE, "")
                 if step.startswith(f"{self.marker}:") and _computes(process):
                     self._workers[pid] = Worker(process, step, process.name())
-                elif time.time() - process.create_time() > SETTLES_AFTER:
+                elif time.time() - process.create_time() > SETTLES_AFTER_SECONDS:
                     self._others.add(pid)
 
     def _measure(self, seconds: float) -> None:

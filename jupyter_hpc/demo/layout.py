@@ -30,7 +30,7 @@ from pathlib import Path
 from jupyter_hpc.errors import UsageError
 
 #: The longest folder below which Jupyter's and its kernels' sockets still fit.
-LONGEST_TEMPORARY = 34
+MAX_TEMPORARY_CHARACTERS = 34
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def prepare(folder: Path, hosts: list[str]) -> Layout:
         part.chmod(0o700)
     longest = max(len(str(folder / "tmp" / host.removeprefix("demo-"))) for host in hosts)
     short: Path | None = None
-    if longest > LONGEST_TEMPORARY:
+    if longest > MAX_TEMPORARY_CHARACTERS:
         base = "/tmp" if os.path.isdir("/tmp") else None  # noqa: S108 - mkdtemp makes it private
         short = Path(tempfile.mkdtemp(prefix="jh", dir=base))
     layout = Layout(folder, short or folder, user_name(), short)
@@ -122,7 +122,7 @@ def clear(layout: Layout) -> None:
 def lock(folder: Path, wait: float = 10.0) -> int:
     """Take the folder for this process; a descriptor that holds it until closed.
 
-    The warden inherits it, so the folder stays taken while a killed demo's
+    The reaper inherits it, so the folder stays taken while a killed demo's
     processes are being ended; that moment is waited for.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

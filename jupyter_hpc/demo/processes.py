@@ -2,7 +2,7 @@
 
 Every process that the cluster starts carries a marker in its environment, and
 what it starts inherits it: that is how a kernel in a session of its own is still
-known to belong to a job. Where the warden adopts orphans (Linux), the tree below
+known to belong to a job. Where the reaper adopts orphans (Linux), the tree below
 it is searched as well, so that a process with a cleared environment cannot stay.
 """
 

@@ -5,7 +5,7 @@ ended, and, when that socket closes (the demo stopped or was killed with -9),
 ends everything that belongs to the cluster and removes the short temporary
 folder. On Linux it adopts orphans, so that daemons stay its descendants.
 
-    warden.py FD CONFIG     CONFIG: JSON {"path": sys.path, "marker": ..., "remove": [folders]}
+    reaper.py FD CONFIG     CONFIG: JSON {"path": sys.path, "marker": ..., "remove": [folders]}
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-class Warden:
+class Reaper:
     """One loop over the control socket and the signals of ended children."""
 
     def __init__(self, control: socket.socket) -> None:
@@ -163,14 +163,14 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     config = json.loads(sys.argv[2])
     adopt_orphans()
-    warden = Warden(control)
-    warden.send({"ready": os.getpid()})
+    reaper = Reaper(control)
+    reaper.send({"ready": os.getpid()})
     # Now, and not when it is needed: the files may be gone by then.
     sys.path[:] = config["path"]
     from jupyter_hpc.demo.processes import end_all
 
     try:
-        warden.run()
+        reaper.run()
     finally:
         clean_up(config, end_all)
 

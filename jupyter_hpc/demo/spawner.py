@@ -1,4 +1,4 @@
-"""Starts processes through the warden and learns how they ended."""
+"""Starts processes through the reaper and learns how they ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SpawnFailed(Exception):
 
 
 def _search_path() -> list[str]:
-    """Where the warden finds what it imports: absolute, as it works in another folder."""
+    """Where the reaper finds what it imports: absolute, as it works in another folder."""
     roots = [Path(__file__).parents[2], Path(psutil.__file__).parents[1]]
     return [os.path.abspath(entry) for entry in (*sys.path, *map(str, roots))]
 
@@ -55,10 +55,10 @@ class Spawned:
 
 
 class Spawner:
-    """The demo's end of the warden's control socket."""
+    """The demo's end of the reaper's control socket."""
 
     def __init__(self) -> None:
-        self._warden: subprocess.Popen[bytes] | None = None
+        self._reaper: subprocess.Popen[bytes] | None = None
         self._writer: socket.socket | None = None
         self._lock = asyncio.Lock()
         self._next_id = 0
@@ -69,11 +69,11 @@ class Spawner:
         self._ready: asyncio.Future[int] | None = None
 
     @property
-    def warden_pid(self) -> int:
-        return self._warden.pid if self._warden else 0
+    def reaper_pid(self) -> int:
+        return self._reaper.pid if self._reaper else 0
 
     async def start(self, marker: str, remove: Sequence[str], keep_open: Sequence[int]) -> None:
-        """Start the warden; it inherits `keep_open` and removes the folders at the end."""
+        """Start the reaper; it inherits `keep_open` and removes the folders at the end."""
         self._marker = marker
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -82,12 +82,12 @@ class Spawner:
         self._ready = loop.create_future()
         with theirs:
             # -I -S: a bare interpreter starts several times faster, and the path comes along.
-            self._warden = subprocess.Popen(  # noqa: ASYNC220 - once, at the start
+            self._reaper = subprocess.Popen(  # noqa: ASYNC220 - once, at the start
                 [
                     sys.executable,
                     "-I",
                     "-S",
-                    str(Path(__file__).with_name("warden.py")),
+                    str(Path(__file__).with_name("reaper.py")),
                     str(theirs.fileno()),
                     config,
                 ],
@@ -101,7 +101,7 @@ class Spawner:
         await within(asyncio.shield(self._ready), 60)
 
     async def stop(self) -> None:
-        """Close the control socket and wait until the warden has ended everything."""
+        """Close the control socket and wait until the reaper has ended everything."""
         if self._writer is not None:
             with contextlib.suppress(OSError):
                 self._writer.shutdown(socket.SHUT_RDWR)
@@ -110,13 +110,13 @@ class Spawner:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        if self._warden is not None:
-            warden, self._warden = self._warden, None
+        if self._reaper is not None:
+            reaper, self._reaper = self._reaper, None
             try:
-                code = await asyncio.to_thread(warden.wait, 15)
+                code = await asyncio.to_thread(reaper.wait, 15)
             except subprocess.TimeoutExpired:
-                warden.kill()
-                code = await asyncio.to_thread(warden.wait, 5)
+                reaper.kill()
+                code = await asyncio.to_thread(reaper.wait, 5)
             if code != 0:
                 # It was killed before it could do its last work.
                 await asyncio.to_thread(processes.end_all, self._marker)
@@ -184,7 +184,7 @@ class Spawner:
         await loop.sock_sendall(writer, body)
 
     async def _read(self, sock: socket.socket) -> None:
-        """Take answers and endings until the warden is gone."""
+        """Take answers and endings until the reaper is gone."""
         loop = asyncio.get_running_loop()
         buffer = b""
         while True:
@@ -222,7 +222,7 @@ class Spawner:
     def _answer(self, message: dict[str, Any]) -> None:
         answer = self._answers.pop(message["id"])
         if "pid" in message:
-            # Registered here, before the warden can report its end.
+            # Registered here, before the reaper can report its end.
             future = asyncio.get_running_loop().create_future()
             self._running[message["pid"]] = future
             if not answer.done():

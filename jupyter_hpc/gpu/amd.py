@@ -14,7 +14,7 @@ from jupyter_hpc.gpu.visible import Wanted, no_gpu_in_job
 _AMD = "0x1002"
 
 #: Processes change slowly: looked for every so many seconds.
-PROCESS_INTERVAL = 5.0
+PROCESS_INTERVAL_SECONDS = 5.0
 
 #: Which variables choose AMD devices, the strongest first.
 VARIABLES = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
@@ -62,7 +62,7 @@ class AmdSource:
     def read(self) -> Sample:
         """Take one sample of all cards."""
         now = self._clock()
-        if now - self._processes_at >= PROCESS_INTERVAL:
+        if now - self._processes_at >= PROCESS_INTERVAL_SECONDS:
             self._processes = [_processes(card, self._kfd) for card in self._cards]
             self._processes_at = now
         return Sample(

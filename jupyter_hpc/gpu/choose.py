@@ -32,14 +32,14 @@ def open_source(
     simulated = environ.get(SIMULATED_VARIABLE)
     if simulated:
         return SimulatedSource(Path(simulated), environ, in_job=in_job)
-    surroundings: Mapping[str, str] = {} if show_all else environ
+    restrictions: Mapping[str, str] = {} if show_all else environ
     allocated = None if show_all else allocated
     in_job = in_job and not show_all
     if amd.find_cards(sys / "class/drm"):
-        wanted = wanted_devices(surroundings, amd.VARIABLES, allocated=allocated, in_job=in_job)
+        wanted = wanted_devices(restrictions, amd.VARIABLES, allocated=allocated, in_job=in_job)
         return amd.AmdSource(wanted, root=sys / "class/drm")
     wanted = wanted_devices(
-        surroundings, ("CUDA_VISIBLE_DEVICES",), allocated=allocated, in_job=in_job
+        restrictions, ("CUDA_VISIBLE_DEVICES",), allocated=allocated, in_job=in_job
     )
     source = NvmlSource(wanted)
     try:

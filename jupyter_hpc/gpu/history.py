@@ -16,12 +16,12 @@ from jupyter_hpc.gpu.sample import GpuReading, Sample
 
 FINE_SECONDS = 30 * 60.0
 COARSE_SECONDS = 12 * 3600.0
-COARSE_STEP = 30.0
+COARSE_STEP_SECONDS = 30.0
 
 QUANTITIES = ("load", "memory_used", "power", "temperature")
 
 #: A GPU below this load does nothing that anybody would wait for.
-IDLE_LOAD = 2.0
+IDLE_LOAD_PERCENT = 2.0
 
 _NAN = float("nan")
 
@@ -88,7 +88,7 @@ class History:
     def __init__(self, interval: float = 1.0) -> None:
         self._lock = Lock()
         self._fine = _Ring(max(2, math.ceil(FINE_SECONDS / interval)))
-        self._coarse = _Ring(math.ceil(COARSE_SECONDS / COARSE_STEP))
+        self._coarse = _Ring(math.ceil(COARSE_SECONDS / COARSE_STEP_SECONDS))
         self._bucket: list[dict[Column, float]] = []
         self._bucket_start: float | None = None
         self._gpus: dict[str, GpuReading] = {}
@@ -105,7 +105,7 @@ class History:
         with self._lock:
             for gpu in sample.gpus:
                 self._gpus[gpu.id] = gpu
-                if gpu.load is not None and gpu.load < IDLE_LOAD:
+                if gpu.load is not None and gpu.load < IDLE_LOAD_PERCENT:
                     self._idle_since.setdefault(gpu.id, sample.taken_at)
                 else:
                     self._idle_since.pop(gpu.id, None)
@@ -113,7 +113,7 @@ class History:
             self._fill_bucket(sample.taken_at, values)
 
     def _fill_bucket(self, time: float, values: dict[Column, float]) -> None:
-        if self._bucket_start is not None and time - self._bucket_start >= COARSE_STEP:
+        if self._bucket_start is not None and time - self._bucket_start >= COARSE_STEP_SECONDS:
             self._coarse.append(self._bucket_start, _mean_rows(self._bucket))
             self._bucket = []
             self._bucket_start = None
@@ -135,7 +135,7 @@ class History:
             gpus = sorted(self._gpus.values(), key=lambda gpu: gpu.index)
         # The coarse tier only fills in what the fine one no longer holds.
         first_fine = fine_times[0] if fine_times else math.inf
-        older = sum(1 for time in coarse_times if time + COARSE_STEP <= first_fine)
+        older = sum(1 for time in coarse_times if time + COARSE_STEP_SECONDS <= first_fine)
         times = coarse_times[:older] + fine_times
         columns = {
             key: (coarse.get(key) or [_NAN] * len(coarse_times))[:older]

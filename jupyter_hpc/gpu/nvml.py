@@ -17,7 +17,7 @@ from jupyter_hpc.gpu.sample import GpuProcess, GpuReading, Sample
 from jupyter_hpc.gpu.visible import Wanted, no_gpu_in_job
 
 #: Processes change slowly and are the dearest call: asked every so many seconds.
-PROCESS_INTERVAL = 5.0
+PROCESS_INTERVAL_SECONDS = 5.0
 
 _SUPPORT = "This is for the site's support: name the node and this sentence."
 
@@ -73,7 +73,7 @@ class NvmlSource:
         if not self._devices:
             self.open()
         now = self._clock()
-        if now - self._processes_at >= PROCESS_INTERVAL:
+        if now - self._processes_at >= PROCESS_INTERVAL_SECONDS:
             for device in self._devices:
                 device.processes = self._processes_of(device)
             self._processes_at = now

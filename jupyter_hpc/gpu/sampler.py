@@ -54,7 +54,6 @@ class GpuSampler:
         self._open_source = open_source
         self._on_sample = on_sample
         self._stop = threading.Event()
-        self._first = threading.Event()
         self._thread: threading.Thread | None = None
         self._source: GpuSource | None = None
         self._origin: Origin | None = None
@@ -76,10 +75,6 @@ class GpuSampler:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(patience)
-
-    def wait_first(self, timeout: float) -> bool:
-        """Wait until the first attempt has ended, well or not."""
-        return self._first.wait(timeout)
 
     @property
     def origin(self) -> Origin | None:
@@ -104,7 +99,6 @@ class GpuSampler:
             self._asked_at, self._answered = time.monotonic(), False
             pause = self._attempt()
             self._answered = True
-            self._first.set()
             self._on_sample()
             self._stop.wait(max(0.0, self._asked_at + pause - time.monotonic()))
         self._close()

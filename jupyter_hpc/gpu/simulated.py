@@ -52,7 +52,7 @@ class SimulatedSource:
         shown = [gpus[entry] for entry in entries if entry in gpus]
         if not shown:
             raise no_gpu_in_job()
-        return Sample(taken_at, tuple(_reading(place, gpu) for place, gpu in enumerate(shown)))
+        return Sample(taken_at, tuple(_reading(index, gpu) for index, gpu in enumerate(shown)))
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -65,10 +65,10 @@ def _silent() -> GpuUnavailable:
     )
 
 
-def _reading(place: int, gpu: Mapping[str, Any]) -> GpuReading:
+def _reading(index: int, gpu: Mapping[str, Any]) -> GpuReading:
     return GpuReading(
         id=str(gpu.get("uuid") or f"simulated-{gpu['index']}"),
-        index=place,
+        index=index,
         name=str(gpu.get("name") or "Simulated GPU"),
         load=_number(gpu.get("load")),
         memory_used=_whole(gpu.get("memory_used")),

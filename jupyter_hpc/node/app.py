@@ -17,7 +17,7 @@ from jupyter_hpc.node.services.registry import ServerHooks, Services
 from jupyter_hpc.node.settings import NodeSettings
 
 #: The history of the GPUs starts so long after the server, to stay out of its way.
-GPU_START_DELAY = 5.0
+GPU_START_DELAY_SECONDS = 5.0
 
 
 class HpcExtension(ExtensionApp):
@@ -86,7 +86,7 @@ class HpcExtension(ExtensionApp):
         self.handlers.extend([*ROUTES, NOWHERE])
         if self.serverapp is not None:
             register_schemas(self.serverapp.event_logger)
-            self.serverapp.io_loop.call_later(GPU_START_DELAY, self._start_gpu_history)
+            self.serverapp.io_loop.call_later(GPU_START_DELAY_SECONDS, self._start_gpu_history)
 
     async def stop_extension(self) -> None:
         """End what the services started."""

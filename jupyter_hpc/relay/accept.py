@@ -28,7 +28,7 @@ from jupyter_hpc.relay.frames import (
 from jupyter_hpc.relay.sessions import Session, Sessions
 
 
-class Door:
+class AcceptedPipe:
     """One pipe: waits for a HELLO, then carries a session until the pipe or it ends."""
 
     def __init__(
@@ -41,14 +41,14 @@ class Door:
         self._hello = b""
         self._challenge = os.urandom(NUMBER_SIZE)
         self._proofs = Proofs(sessions.secret, self._challenge)
-        self._heard = time.monotonic()
+        self._last_byte_at = time.monotonic()
         self._loop = asyncio.get_event_loop()
         self._deadline = self._loop.call_later(sessions.hello_deadline, self._overdue)
 
     def open(self, data: bytes) -> None:
         """Begin; `data` was read from the pipe already."""
         self._sessions.make_room()
-        self._sessions.doors[self] = None
+        self._sessions.pipes[self] = None
         try:
             self._pipe.start(self._on_data, self._on_closed, self._on_drained)
             if self._helper is not None:
@@ -66,12 +66,12 @@ class Door:
         return self._session is None
 
     def silent_for(self) -> float:
-        return time.monotonic() - self._heard
+        return time.monotonic() - self._last_byte_at
 
     def close(self) -> None:
         """Close the pipe, and with it the helper that passed it."""
         self._deadline.cancel()
-        self._sessions.doors.pop(self, None)
+        self._sessions.pipes.pop(self, None)
         self._pipe.close()
         if self._helper is not None:
             helper, self._helper = self._helper, None
@@ -92,30 +92,30 @@ class Door:
     def _on_closed(self) -> None:
         self.close()
         session = self._session
-        if session is not None and session.door is self:
+        if session is not None and session.pipe is self:
             self._sessions.pipe_lost(session)
 
     def _on_drained(self) -> None:
-        if self._session is not None and self._session.door is self:
+        if self._session is not None and self._session.pipe is self:
             self._session.mux.pump()
 
     def _on_data(self, data: bytes) -> None:
-        self._heard = time.monotonic()
+        self._last_byte_at = time.monotonic()
         while data and self._session is None:
             missing = HELLO_SIZE - len(self._hello)
             self._hello += data[:missing]
             data = data[missing:]
-            if not self._knock():
+            if not self._answer_hello():
                 return
         session = self._session
-        if data and session is not None and session.door is self:
+        if data and session is not None and session.pipe is self:
             try:
                 session.mux.receive(data)
             except ProtocolError:
                 session.end(BROKEN)
                 self._sessions.forget(session)
 
-    def _knock(self) -> bool:
+    def _answer_hello(self) -> bool:
         """Answer a complete HELLO. False: closed. A session that is gone may say HELLO again."""
         if not MAGIC.startswith(self._hello[: len(MAGIC)]):
             return self._refuse(UNKNOWN_VERSION)
@@ -133,7 +133,7 @@ class Door:
             return status == GONE
         self._deadline.cancel()
         self._session = session
-        session.door = self
+        session.pipe = self
         session.mux.attach(self._pipe, hello.received)
         return True
 

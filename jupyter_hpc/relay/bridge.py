@@ -1,6 +1,6 @@
 """Joins one local socket to one stream, both ways; asyncio, stdlib only, Python 3.8.
 
-Used at both ends: between the browser and the gate, and between the relay and Jupyter.
+Used at both ends: between the browser and the proxy, and between the relay and Jupyter.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jupyter_hpc.relay.mux import Stream
 READ_SIZE = 4 * (32768 - 64) - HEADER.size
 
 #: Above this many unsent bytes the local socket is said to be slow, and its data not consumed.
-WRITE_HIGH = 1 << 18
+WRITE_HIGH_BYTES = 1 << 18
 
 
 def read_buffer() -> memoryview:
@@ -54,7 +54,7 @@ class Bridge(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=WRITE_HIGH)
+        self.transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         early, self._early = self._early, []
         for data in early:
             self.on_data(data)

@@ -30,16 +30,8 @@ _BUILD_LINE = 'BUILD = "source"\n'
 def relay_source() -> str:
     """The whole relay as one Python file; its BUILD is the hash of its own text."""
     text = _joined()
-    return text.replace(_BUILD_LINE, f'BUILD = "{_hash(text)}"\n', 1)
-
-
-def relay_build() -> str:
-    """What a relay made from this installation says about itself."""
-    return _hash(_joined())
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+    build = hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+    return text.replace(_BUILD_LINE, f'BUILD = "{build}"\n', 1)
 
 
 def _joined() -> str:

@@ -14,13 +14,13 @@ from collections import deque
 QUEUE_SECONDS = 0.25
 
 #: Where so much is on its way, a large frame takes no time.
-_QUICK = 1 << 20
+_QUICK_BYTES = 1 << 20
 
 #: A rate is measured over at least so many seconds.
-_SHORTEST = 0.1
+_MIN_RATE_SECONDS = 0.1
 
 
-class Pace:
+class Congestion:
     """The most bytes that may be on their way, for one pipe at a time."""
 
     def __init__(self, least: int, first: int, most: int) -> None:
@@ -44,7 +44,7 @@ class Pace:
     @property
     def slow(self) -> bool:
         """Whether large frames would hold up small ones."""
-        return self.limit < _QUICK
+        return self.limit < _QUICK_BYTES
 
     def sent(self, count: int, now: float) -> None:
         """So many bytes were handed to the pipe."""
@@ -61,7 +61,7 @@ class Pace:
         # Where windows hold the sender back, only the delay tells that too much is on its way.
         limited = limited or self._latest > self._round_trip + QUEUE_SECONDS
         passed = now - self._since
-        if passed < max(_SHORTEST, self._round_trip):
+        if passed < max(_MIN_RATE_SECONDS, self._round_trip):
             return
         rate = (self._delivered - self._delivered_then) / passed
         self._since, self._delivered_then = now, self._delivered

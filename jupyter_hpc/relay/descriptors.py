@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 #: Buffers that one writev may take; the kernel allows 1024.
-_GATHER = 64
+_MAX_BUFFERS = 64
 
 
 class DescriptorPipe:
@@ -55,11 +55,6 @@ class DescriptorPipe:
     def queued(self) -> int:
         return self._queued
 
-    def stop_reading(self) -> None:
-        """From now on nothing more is taken from the other end."""
-        if not self._closed:
-            self._loop.remove_reader(self._read_fd)
-
     def close(self) -> None:
         """Close both descriptors; unsent bytes are dropped. on_closed is not called."""
         if self._closed:
@@ -89,7 +84,7 @@ class DescriptorPipe:
     def _flush(self) -> None:
         try:
             while self._queue:
-                pieces = [self._queue[i] for i in range(min(len(self._queue), _GATHER))]
+                pieces = [self._queue[i] for i in range(min(len(self._queue), _MAX_BUFFERS))]
                 self._sent(os.writev(self._write_fd, pieces))
         except (BlockingIOError, InterruptedError):
             if not self._writing:

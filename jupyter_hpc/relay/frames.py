@@ -1,10 +1,10 @@
 """The wire format of the lossless stream; stdlib only, Python 3.8.
 
-    MAGIC      gate -> relay   the first four bytes of HELLO, sent at once
-    CHALLENGE  relay -> gate   a number that was never used before
-    HELLO      gate -> relay   who wants to attach, how much it has, a number of its own, its proof
-    REPLY      relay -> gate   what becomes of it, how much the relay has, its proof
-    frame      either way      type u8 | stream u32 | value u32 [payload of `value` bytes]
+    MAGIC      proxy -> relay   the first four bytes of HELLO, sent at once
+    CHALLENGE  relay -> proxy   a number that was never used before
+    HELLO      proxy -> relay   who wants to attach, how much it has, a number of its own, its proof
+    REPLY      relay -> proxy   what becomes of it, how much the relay has, its proof
+    frame      either way       type u8 | stream u32 | value u32 [payload of `value` bytes]
 
 A proof is an HMAC of the message and both numbers under the secret: it shows that its sender
 knows the secret, and is worth nothing on another connection. So whoever takes the relay's place
@@ -40,8 +40,8 @@ HEADER = struct.Struct(">BII")
 _WIDE_HEADER = struct.Struct(">BQ")
 
 #: The most payload that one DATA frame may carry, and the longest name of a target.
-MAX_PAYLOAD = 1 << 18
-MAX_TARGET = 1024
+MAX_PAYLOAD_BYTES = 1 << 18
+MAX_TARGET_BYTES = 1024
 
 # Answers to a HELLO.
 NEW, RESUMED, REFUSED, STALE, GONE, SUPERSEDED, BUSY, UNKNOWN_VERSION = range(8)
@@ -65,6 +65,9 @@ CHALLENGE_SIZE = _CHALLENGE.size
 HELLO_SIZE = _HELLO.size + PROOF_SIZE
 REPLY_SIZE = _REPLY.size + PROOF_SIZE
 _NO_PROOF = bytes(PROOF_SIZE)
+
+#: Whose proof it is. On the wire the proxy keeps its first name: a relay may be older.
+_PROXY, _RELAY = b"gate", b"relay"
 
 
 class ProtocolError(Exception):
@@ -109,19 +112,19 @@ class Proofs:
     def encode_hello(self, hello: Hello) -> bytes:
         flags = 1 if hello.established else 0
         text = _HELLO.pack(MAGIC, *hello[:4], flags, hello.number)
-        return text + self._proof(b"gate", text)
+        return text + self._proof(_PROXY, text)
 
     def decode_hello(self, data: bytes) -> Hello | None:
         """Read a HELLO of exactly HELLO_SIZE bytes; None if its proof is wrong."""
         text, proof = data[:-PROOF_SIZE], data[-PROOF_SIZE:]
-        if not hmac.compare_digest(proof, self._proof(b"gate", text)):
+        if not hmac.compare_digest(proof, self._proof(_PROXY, text)):
             return None
         _, session, owner, attempt, received, flags, number = _HELLO.unpack(text)
         return Hello(session, owner, attempt, received, bool(flags & 1), number)
 
     def encode_reply(self, hello: Hello, status: int, received: int = 0) -> bytes:
         text = _reply(status, received)
-        return text + self._proof(b"relay", hello.number, text)
+        return text + self._proof(_RELAY, hello.number, text)
 
     def decode_reply(self, hello: Hello, data: bytes) -> Reply:
         """Read a REPLY of exactly REPLY_SIZE bytes to that HELLO; ProtocolError if it is
@@ -131,7 +134,7 @@ class Proofs:
         if magic[:3] != MAGIC[:3]:
             raise ProtocolError("the first bytes on the pipe are not a relay's answer")
         if status not in (REFUSED, UNKNOWN_VERSION) and not hmac.compare_digest(
-            proof, self._proof(b"relay", hello.number, text)
+            proof, self._proof(_RELAY, hello.number, text)
         ):
             raise NotTheRelay("the answer comes from somebody who does not know the secret")
         return Reply(status, received, build.rstrip(b"\0").decode("ascii", "replace"))

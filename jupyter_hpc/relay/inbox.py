@@ -12,8 +12,8 @@ from typing import Protocol
 from jupyter_hpc.relay.frames import (
     DATA,
     HEADER,
-    MAX_PAYLOAD,
-    MAX_TARGET,
+    MAX_PAYLOAD_BYTES,
+    MAX_TARGET_BYTES,
     NUMBERED,
     OPEN,
     ProtocolError,
@@ -85,11 +85,11 @@ class Inbox:
         if self.part and (kind != DATA or value <= self.part):
             raise ProtocolError("a replayed frame is not the one that was cut")
         if kind == DATA:
-            if not 0 < value <= MAX_PAYLOAD:
+            if not 0 < value <= MAX_PAYLOAD_BYTES:
                 raise ProtocolError(f"a DATA frame of {value} bytes")
             self._handler.check_data(number, bool(self.part))
             self._skip = self.part
-        elif kind == OPEN and value > MAX_TARGET:
+        elif kind == OPEN and value > MAX_TARGET_BYTES:
             raise ProtocolError(f"the name of a target has {value} bytes")
         if value and kind in (DATA, OPEN):
             self._kind, self._number, self._left = kind, number, value

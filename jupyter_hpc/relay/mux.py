@@ -4,7 +4,7 @@ Pure: no sockets, no threads, no clock but the one that is given; stdlib only, P
 ends use the same class.
 
     mux = Mux(accept)                   relay: accept(stream) -> Endpoint for each OPEN
-    stream = mux.open(target, end)      gate: a new stream; data may follow at once
+    stream = mux.open(target, end)      proxy: a new stream; data may follow at once
     mux.attach(pipe, peer_received)     a pipe is there: replay what the other end misses
     mux.receive(data)                   bytes that the pipe brought (ProtocolError: end it)
     mux.pump()                          the pipe has room again
@@ -19,7 +19,7 @@ its replay skips it (inbox.py). So nothing is lost, doubled or delayed.
 Memory is bounded on both sides. What is kept for replay stays near `Limits.unacked`, since
 local sockets are not read above it; what is received and not consumed stays within the
 windows, which start small and grow while the consumer keeps up, from one common budget. And
-on a slow line only so much is on its way that small frames are not held up (pace.py).
+on a slow line only so much is on its way that small frames are not held up (congestion.py).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from jupyter_hpc.relay.congestion import Pace, Reports
+from jupyter_hpc.relay.congestion import Congestion, Reports
 from jupyter_hpc.relay.frames import (
     ACK,
     BYE,
     CREDIT,
     ENDED,
     EOF,
-    MAX_PAYLOAD,
-    MAX_TARGET,
+    MAX_PAYLOAD_BYTES,
+    MAX_TARGET_BYTES,
     OPEN,
     PING,
     PONG,
@@ -71,8 +71,10 @@ class Mux:
         self._on_bye = on_bye
         self._on_pong = on_pong
         self._inbox = Inbox(self)
-        pace = Pace(self.limits.least_flight, self.limits.first_flight, self.limits.unacked)
-        self._outbox = Outbox(self.limits.pipe_queue, pace, clock, self._on_less)
+        congestion = Congestion(
+            self.limits.least_flight, self.limits.first_flight, self.limits.unacked
+        )
+        self._outbox = Outbox(self.limits.pipe_queue, congestion, clock, self._on_less)
         self._reports = Reports(min(1 << 15, self.limits.ack_every), self.limits.ack_every)
         self._streams: dict[int, Stream] = {}
         self._blocked: dict[Stream, None] = {}  # hold data until there is room, in their order
@@ -80,10 +82,6 @@ class Mux:
         self._growth_left = self.limits.growth
 
     # -- the pipe ---------------------------------------------------------------------
-
-    @property
-    def attached(self) -> bool:
-        return self._outbox.pipe is not None
 
     @property
     def received(self) -> int:
@@ -98,7 +96,7 @@ class Mux:
     @property
     def piece_size(self) -> int:
         """How large a DATA frame may be, so that it does not hold up the others."""
-        return 1 << 15 if self._outbox.pace.slow else MAX_PAYLOAD
+        return 1 << 15 if self._outbox.congestion.slow else MAX_PAYLOAD_BYTES
 
     @property
     def kept_cost(self) -> int:
@@ -157,10 +155,10 @@ class Mux:
         )
 
     def open(self, target: bytes, endpoint: Endpoint) -> Stream:
-        """Open a stream to `target`. It is not answered: send at once (gate only)."""
+        """Open a stream to `target`. It is not answered: send at once (proxy only)."""
         if not self.can_open():
             raise RuntimeError("no more streams can be opened; ask can_open() first")
-        if len(target) > MAX_TARGET:
+        if len(target) > MAX_TARGET_BYTES:
             raise ValueError("the name of the target is too long")
         self._last_stream += 1
         stream = Stream(self, self._last_stream, target)

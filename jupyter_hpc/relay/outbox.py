@@ -11,15 +11,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from jupyter_hpc.relay.congestion import Pace
+from jupyter_hpc.relay.congestion import Congestion
 from jupyter_hpc.relay.frames import BYE, CREDIT, HEADER, PING, ProtocolError, encode_wide
 
 #: What keeping one frame costs beside its bytes.
-FRAME_OVERHEAD = 64
+FRAME_OVERHEAD_BYTES = 64
 
 #: A frame up to this size overtakes larger ones, while not more than this waits in that lane.
-SMALL_FRAME = 4096 + HEADER.size
-SMALL_LANE = 1 << 16
+SMALL_FRAME_BYTES = 4096 + HEADER.size
+SMALL_LANE_BYTES = 1 << 16
 
 
 class Carrier(Protocol):
@@ -39,13 +39,13 @@ class Outbox:
     def __init__(
         self,
         pipe_queue: int,
-        pace: Pace,
+        congestion: Congestion,
         clock: Callable[[], float],
         on_less: Callable[[int], None],
     ) -> None:
         """`on_less(stream)` is called whenever less of that stream waits to be sent."""
         self.pipe: Carrier | None = None
-        self.pace = pace
+        self.congestion = congestion
         self._on_less = on_less
         self.kept_cost = 0
         self.waiting_cost = 0
@@ -66,13 +66,13 @@ class Outbox:
 
     def add(self, frame: bytes) -> None:
         """Keep a frame, and send it as soon as the pipe has room."""
-        cost = len(frame) + FRAME_OVERHEAD
+        cost = len(frame) + FRAME_OVERHEAD_BYTES
         self.kept_cost += cost
         self.waiting_cost += cost
         kind, stream, _ = HEADER.unpack_from(frame)
         # Frames of one stream keep their order; credit has none to keep.
-        overtakes = stream not in self._in_large and len(frame) <= SMALL_FRAME and kind != BYE
-        if kind == CREDIT or (overtakes and self._small_bytes < SMALL_LANE):
+        overtakes = stream not in self._in_large and len(frame) <= SMALL_FRAME_BYTES and kind != BYE
+        if kind == CREDIT or (overtakes and self._small_bytes < SMALL_LANE_BYTES):
             self._small.append(frame)
             self._small_bytes += len(frame)
         else:
@@ -88,7 +88,7 @@ class Outbox:
         """Hand waiting frames to the pipe while it and the line have room."""
         pipe = self.pipe
         while pipe is not None and pipe.queued() < self._pipe_queue:
-            line_is_free = self._flight < self.pace.limit
+            line_is_free = self._flight < self.congestion.limit
             if self._replay:
                 if not line_is_free:
                     self._ask_for_news()
@@ -101,7 +101,7 @@ class Outbox:
             elif self._large and line_is_free:
                 frame = self._large.popleft()
                 stream = HEADER.unpack_from(frame)[1]
-                self._in_large[stream] -= len(frame) + FRAME_OVERHEAD
+                self._in_large[stream] -= len(frame) + FRAME_OVERHEAD_BYTES
                 if not self._in_large[stream]:
                     del self._in_large[stream]
                 self._hand_over(pipe, frame)
@@ -121,8 +121,8 @@ class Outbox:
         self._sent.append(frame)
         self._given = len(self._sent)
         self._flight += len(frame)
-        self.waiting_cost -= len(frame) + FRAME_OVERHEAD
-        self.pace.sent(len(frame), self._clock())
+        self.waiting_cost -= len(frame) + FRAME_OVERHEAD_BYTES
+        self.congestion.sent(len(frame), self._clock())
         pipe.write(frame)
 
     def send_unnumbered(self, frame: bytes) -> None:
@@ -147,7 +147,9 @@ class Outbox:
         self._flight -= self._forget(self._sent, count)
         if before != self._flight:
             self._asked = False
-            self.pace.acknowledged(before - self._flight, self._clock(), bool(self.waiting_cost))
+            self.congestion.acknowledged(
+                before - self._flight, self._clock(), bool(self.waiting_cost)
+            )
         self.pump()
 
     def attach(self, pipe: Carrier, peer_received: int) -> None:
@@ -158,7 +160,7 @@ class Outbox:
         before = self.kept_cost
         self._forget(self._replay, peer_received)
         self.waiting_cost -= before - self.kept_cost
-        self.pace.new_pipe(self._clock())
+        self.congestion.new_pipe(self._clock())
         self.pipe = pipe
         self.pump()
 
@@ -170,7 +172,7 @@ class Outbox:
         while self._sent:
             frame = self._sent.pop()
             self._replay.appendleft(frame)
-            self.waiting_cost += len(frame) + FRAME_OVERHEAD
+            self.waiting_cost += len(frame) + FRAME_OVERHEAD_BYTES
 
     def clear(self) -> None:
         """Keep nothing any more."""
@@ -186,7 +188,7 @@ class Outbox:
         while self._acknowledged < count:
             size = len(frames.popleft())
             dropped += size
-            self.kept_cost -= size + FRAME_OVERHEAD
+            self.kept_cost -= size + FRAME_OVERHEAD_BYTES
             self._acknowledged += 1
             self._given -= 1
         return dropped

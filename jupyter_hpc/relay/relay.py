@@ -1,4 +1,4 @@
-"""The relay: beside Jupyter on the node, it keeps the connections that the laptop's gate uses.
+"""The relay: beside Jupyter on the node, it keeps the connections that the laptop's proxy uses.
 
     relay.py --serve FOLDER --jupyter SOCKET [--jupyter-pid FILE] [--tcp]   run until SIGTERM
     relay.py --attach FOLDER/relay.sock                          hand over stdin and stdout
@@ -28,21 +28,21 @@ import socket
 import stat
 import sys
 
-from jupyter_hpc.relay.accept import Door
+from jupyter_hpc.relay.accept import AcceptedPipe
 from jupyter_hpc.relay.descriptors import DescriptorPipe
 from jupyter_hpc.relay.frames import BUILD, RELAY_READY, digest
 from jupyter_hpc.relay.sessions import Sessions
 from jupyter_hpc.relay.targets import peer_uid
 
 #: Linux cuts longer paths, or refuses them.
-LONGEST_SOCKET_PATH = 107
+MAX_SOCKET_PATH_BYTES = 107
 
 #: Pipes are made as large as a user may have them, for fewer switches between processes.
-_PIPE_SIZE = 1 << 20
+_PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
 
 #: Connections that have not said anything yet; more push out the oldest.
-_MOST_UNDECIDED = 64
+_MAX_UNDECIDED = 64
 
 _ATTACH = b"A"
 
@@ -85,7 +85,7 @@ def lock_folder(folder: str) -> int:
 def listen(folder: str) -> socket.socket:
     """The listening socket; it takes the place of one that a killed relay left."""
     path = os.path.join(folder, "relay.sock")
-    if len(os.fsencode(path)) + len(".new") > LONGEST_SOCKET_PATH:
+    if len(os.fsencode(path)) + len(".new") > MAX_SOCKET_PATH_BYTES:
         raise RelayError(f"the path {path} is too long for a unix socket")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.setblocking(False)
@@ -136,7 +136,7 @@ def raise_descriptor_limit() -> None:
 
 
 class Listener:
-    """Accepts connections, takes descriptors that are passed, and gives each pipe to a Door."""
+    """Accepts connections and passed descriptors, and makes an AcceptedPipe of each."""
 
     def __init__(self, listener: socket.socket, sessions: Sessions) -> None:
         self._loop = asyncio.get_event_loop()
@@ -162,10 +162,10 @@ class Listener:
             return
         connection.setblocking(False)
         if not local:
-            # It can only be a pipe by itself, whose gate waits for the challenge.
+            # It can only be a pipe by itself, whose proxy waits for the challenge.
             self._begin(connection)
             return
-        for oldest in list(self._undecided)[:-_MOST_UNDECIDED]:
+        for oldest in list(self._undecided)[:-_MAX_UNDECIDED]:
             self._drop(oldest)
         self._undecided[connection] = None
         self._loop.add_reader(connection, self._first_bytes, connection)
@@ -198,7 +198,7 @@ class Listener:
         self._loop.remove_reader(connection)
         if data[:1] == _ATTACH:
             pipe = DescriptorPipe(passed[0], passed[1], self._sessions.buffer)
-            Door(self._sessions, pipe, connection).open(b"")
+            AcceptedPipe(self._sessions, pipe, connection).open(b"")
         else:
             for descriptor in passed:
                 os.close(descriptor)
@@ -208,7 +208,7 @@ class Listener:
         """The connection itself is a pipe, from which `data` was read already."""
         descriptor = connection.detach()
         pipe = DescriptorPipe(descriptor, descriptor, self._sessions.buffer)
-        Door(self._sessions, pipe, None).open(data)
+        AcceptedPipe(self._sessions, pipe, None).open(data)
 
 
 def _passed_descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
@@ -254,7 +254,7 @@ def attach(path: str) -> int:
     """Give our stdin and stdout to the relay, and wait until it is done with them."""
     for descriptor in (0, 1):
         with contextlib.suppress(OSError):
-            fcntl.fcntl(descriptor, _F_SETPIPE_SZ, _PIPE_SIZE)
+            fcntl.fcntl(descriptor, _F_SETPIPE_SZ, _PIPE_BYTES)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.connect(path)
@@ -277,7 +277,7 @@ def attach(path: str) -> int:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="relay.py", description="the node's end of the stream")
     parser.add_argument("--version", action="version", version=BUILD)
-    parser.add_argument("--serve", metavar="FOLDER", help="serve gates on FOLDER/relay.sock")
+    parser.add_argument("--serve", metavar="FOLDER", help="serve laptops on FOLDER/relay.sock")
     parser.add_argument("--jupyter", metavar="SOCKET", help="Jupyter's unix socket")
     parser.add_argument("--jupyter-pid", metavar="FILE", help="holds the id of Jupyter's process")
     parser.add_argument("--tcp", action="store_true", help="also accept pipes on a TCP port")

@@ -1,7 +1,7 @@
 """The relay's sessions: who may attach a pipe, and what is kept when one is cut.
 
-Stdlib only, Python 3.8. A Session is what one gate keeps at the relay over all its pipes; the
-Door of accept.py is one of these pipes.
+Stdlib only, Python 3.8. A Session is what one proxy keeps at the relay over all its pipes; the
+AcceptedPipe of accept.py is one of these pipes.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
 from jupyter_hpc.relay.targets import TargetRefused, connect_target
 
 #: Sessions without a pipe that are kept, and sessions altogether.
-MOST_DETACHED = 8
-MOST_SESSIONS = 32
-MOST_DOORS = 64
+MAX_DETACHED_SESSIONS = 8
+MAX_SESSIONS = 32
+MAX_PIPES = 64
 
-#: A pipe that brought nothing for so long is dead; the gate speaks twice a second.
-SILENCE = 1800.0
+#: A pipe that brought nothing for so long is dead; the proxy speaks twice a second.
+SILENCE_SECONDS = 1800.0
 
 _NOBODY = bytes(16)
 
@@ -60,13 +60,13 @@ class SessionPipe(Protocol):
 
 
 class Session:
-    """One gate, over all its pipes."""
+    """One proxy, over all its pipes."""
 
     def __init__(self, sessions: Sessions, hello: Hello) -> None:
         self.id = hello.session
         self.owner = hello.owner
         self.attempt = hello.attempt
-        self.door: SessionPipe | None = None
+        self.pipe: SessionPipe | None = None
         self.detached_at = time.monotonic()
         self._sessions = sessions
         self.mux = Mux(accept=self._accept, on_bye=lambda code: sessions.forget(self))
@@ -80,16 +80,16 @@ class Session:
         return bridge
 
     def detach(self) -> None:
-        self.door = None
+        self.pipe = None
         self.detached_at = time.monotonic()
         self.mux.detach()
 
     def end(self, code: int) -> None:
-        """Close everything; the gate is told if it can be."""
+        """Close everything; the proxy is told if it can be."""
         self.mux.bye(code)
-        if self.door is not None:
-            door, self.door = self.door, None
-            door.close()
+        if self.pipe is not None:
+            pipe, self.pipe = self.pipe, None
+            pipe.close()
 
 
 class Sessions:
@@ -99,7 +99,7 @@ class Sessions:
 
     def __init__(self, secret: bytes, jupyter: str, pid_file: str | None = None) -> None:
         self.buffer = read_buffer()
-        self.doors: dict[SessionPipe, None] = {}  # in the order in which they came
+        self.pipes: dict[SessionPipe, None] = {}  # in the order in which they came
         self.secret = secret
         self._jupyter = jupyter
         self._pid_file = pid_file
@@ -119,9 +119,9 @@ class Sessions:
         if session is not None:
             if hello.attempt <= session.attempt:
                 return STALE, None
-            if session.door is not None:
+            if session.pipe is not None:
                 # Before its count is told, the old pipe must not bring anything more.
-                session.door.close()
+                session.pipe.close()
                 session.detach()
             session.attempt = hello.attempt
             if session.mux.can_resume(hello.received):
@@ -132,20 +132,20 @@ class Sessions:
         if hello.established:
             return GONE, None
         self._end_older(hello)
-        if len(self._sessions) >= MOST_SESSIONS:
+        if len(self._sessions) >= MAX_SESSIONS:
             return BUSY, None
         session = Session(self, hello)
         self._sessions[session.id] = session
         return NEW, session
 
     def make_room(self) -> None:
-        """A flood of pipes that say nothing pushes out its own oldest, not the next gate."""
-        if len(self.doors) >= MOST_DOORS:
-            for door in [door for door in self.doors if door.waits][:1]:
-                door.close()
+        """A flood of pipes that say nothing pushes out its own oldest, not the next proxy."""
+        if len(self.pipes) >= MAX_PIPES:
+            for pipe in [pipe for pipe in self.pipes if pipe.waits][:1]:
+                pipe.close()
 
     def _end_older(self, hello: Hello) -> None:
-        """A new gate of the same owner replaces the old ones at once.
+        """A new proxy of the same owner replaces the old ones at once.
 
         So Jupyter sees their connections close, and starts its own buffering.
         """
@@ -159,30 +159,30 @@ class Sessions:
     def forget(self, session: Session) -> None:
         if self._sessions.get(session.id) is session:
             del self._sessions[session.id]
-        if session.door is not None:
-            door, session.door = session.door, None
-            door.close()
+        if session.pipe is not None:
+            pipe, session.pipe = session.pipe, None
+            pipe.close()
 
     def pipe_lost(self, session: Session) -> None:
-        """Keep the session for its gate, but not more of them than we said."""
+        """Keep the session for its proxy, but not more of them than we said."""
         session.detach()
-        detached = [s for s in self._sessions.values() if s.door is None]
-        for old in sorted(detached, key=lambda s: s.detached_at)[:-MOST_DETACHED]:
+        detached = [s for s in self._sessions.values() if s.pipe is None]
+        for old in sorted(detached, key=lambda s: s.detached_at)[:-MAX_DETACHED_SESSIONS]:
             old.end(EVICTED)
             self.forget(old)
 
     def close_silent_pipes(self) -> None:
         for session in list(self._sessions.values()):
-            if session.door is not None and session.door.silent_for() > SILENCE:
-                session.door.close()
+            if session.pipe is not None and session.pipe.silent_for() > SILENCE_SECONDS:
+                session.pipe.close()
                 self.pipe_lost(session)
 
     def close(self) -> None:
         for session in list(self._sessions.values()):
             session.end(LEAVING)
         self._sessions.clear()
-        for door in list(self.doors):
-            door.close()
+        for pipe in list(self.pipes):
+            pipe.close()
         for task in list(self._connecting):
             task.cancel()
 
@@ -218,7 +218,7 @@ class Sessions:
     # -- facts --------------------------------------------------------------------------
 
     def facts(self) -> dict[str, object]:
-        """What the gate may want to know, small enough for one line."""
+        """What the proxy may want to know, small enough for one line."""
         pid = self._jupyter_pid()
         return {
             "build": BUILD,

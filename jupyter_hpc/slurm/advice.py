@@ -14,7 +14,7 @@ from jupyter_hpc.slurm.units import format_memory, format_walltime, parse_memory
 from jupyter_hpc.text import printable
 
 #: Lists in a sentence end after so many entries.
-_SHOWN = 12
+_MAX_WORDS_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Problem:
 
 def _list(words: Iterable[str]) -> str:
     unique = [printable(word, 60) for word in dict.fromkeys(words) if word]
-    more = f" and {len(unique) - _SHOWN} more" if len(unique) > _SHOWN else ""
-    return ", ".join(unique[:_SHOWN]) + more
+    more = f" and {len(unique) - _MAX_WORDS_SHOWN} more" if len(unique) > _MAX_WORDS_SHOWN else ""
+    return ", ".join(unique[:_MAX_WORDS_SHOWN]) + more
 
 
 def _gpus(gpus: Iterable[GpuCount]) -> str:
@@ -204,7 +204,7 @@ def allowed(
     if option == "time" and chosen:
         return f"Longest times: {_list(_time_limit(each) for each in chosen)}."
     if option == "limits":
-        limits = [told for each in qos if (told := _qos_limits(each, request))]
+        limits = [limit for each in qos if (limit := _qos_limits(each, request))]
         return f"Limits: {_list(limits)}." if limits else ""
     if option in ("memory", "cpus", "nodes", "request") and chosen:
         return f"A node has at most: {_list(_node_size(each) for each in chosen)}."
@@ -228,12 +228,12 @@ def _node_size(partition: Partition) -> str:
 def _qos_limits(qos: Qos, request: Request) -> str:
     if request.qos and qos.name != request.qos:
         return ""
-    told = [
+    parts = [
         f"{qos.max_jobs_per_user} running jobs" if qos.max_jobs_per_user is not None else "",
         f"{qos.max_submit_per_user} queued jobs" if qos.max_submit_per_user is not None else "",
         format_walltime(qos.max_wall) if qos.max_wall is not None else "",
         f"{qos.max_tres_per_user} per user" if qos.max_tres_per_user else "",
         f"{qos.max_tres_per_job} per job" if qos.max_tres_per_job else "",
     ]
-    limits = "; ".join(part for part in told if part)
+    limits = "; ".join(part for part in parts if part)
     return f"{qos.name} {limits}" if limits else ""

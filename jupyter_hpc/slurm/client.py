@@ -43,7 +43,6 @@ from jupyter_hpc.slurm.models import (
     FinishedJob,
     Job,
     JobDetail,
-    Node,
     Partition,
     Qos,
     Request,
@@ -57,7 +56,7 @@ from jupyter_hpc.text import printable
 
 #: Longer answers are read in a thread: ten thousand rows take a second, and the event
 #: loop of a server must not wait for them.
-LONG_ANSWER = 100_000
+LONG_ANSWER_CHARACTERS = 100_000
 
 #: A throttled client sleeps and retries for ever, so every call has an end.
 QUERY_TIMEOUT = 30.0
@@ -69,7 +68,7 @@ _Value = TypeVar("_Value")
 
 
 async def _read(read: Callable[[str], list[_Value]], text: str) -> list[_Value]:
-    return read(text) if len(text) < LONG_ANSWER else await asyncio.to_thread(read, text)
+    return read(text) if len(text) < LONG_ANSWER_CHARACTERS else await asyncio.to_thread(read, text)
 
 
 class SlurmClient:
@@ -128,9 +127,9 @@ class SlurmClient:
         done = await self._ask(queue.start_argv([job_id]), job_id=job_id)
         return next(iter(queue.read_starts(done.stdout).values()), None)
 
-    async def cancel(self, ids: Sequence[str], *, signal: str | None = None) -> None:
-        """Cancel jobs, array tasks or whole arrays, or send them a signal."""
-        await self._act(jobcontrol.cancel_argv(ids, signal=signal), ids)
+    async def cancel(self, ids: Sequence[str]) -> None:
+        """Cancel jobs, array tasks or whole arrays."""
+        await self._act(jobcontrol.cancel_argv(ids), ids)
 
     async def hold(self, ids: Sequence[str]) -> None:
         await self._act(jobcontrol.hold_argv(ids), ids)
@@ -140,10 +139,6 @@ class SlurmClient:
 
     async def requeue(self, ids: Sequence[str]) -> None:
         await self._act(jobcontrol.requeue_argv(ids), ids)
-
-    async def set_time_limit(self, job_id: str, seconds: int) -> None:
-        """Make a job's time limit shorter, or longer where the site allows it."""
-        await self._act(jobcontrol.time_limit_argv(job_id, seconds), [job_id])
 
     async def history(self, seconds: int) -> list[FinishedJob]:
         """The caller's jobs that ended in the last `seconds`, newest last."""
@@ -166,11 +161,6 @@ class SlurmClient:
         shown = await self._ask(inventory.partitions_argv())
         groups = await self._ask(inventory.groups_argv())
         return inventory.read_partitions(shown.stdout, groups.stdout)
-
-    async def nodes(self) -> list[Node]:
-        """Every node that the caller can see."""
-        done = await self._ask(inventory.nodes_argv())
-        return inventory.read_nodes(done.stdout)
 
     async def associations(self, user: str | None = None) -> list[Association]:
         """The accounts of `user`, by default of the caller."""

@@ -1,4 +1,4 @@
-"""Slurm's short form for lists of hosts: "gcn[41-43,50]" and back.
+"""Slurm's short form for lists of hosts: "gcn[41-43,50]", written out.
 
 Understood: several brackets in one name, zero padding, suffixes after a bracket,
 lists of names. `scontrol show hostnames` knows the cluster's own rules and is the
@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jupyter_hpc.errors import UnreadableAnswer, UsageError
+from jupyter_hpc.errors import UnreadableAnswer
 from jupyter_hpc.text import printable
 
 #: More hosts than any job of ours has; a hostile or broken list stops here.
@@ -23,7 +23,6 @@ _ITEM = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _PIECE = re.compile(r"\[(?P<ranges>[^\[\]]*)\]|(?P<plain>[^\[\]]+)")
 _RANGE = re.compile(r"(?P<low>[0-9]{1,18})(?:-(?P<high>[0-9]{1,18}))?")
 _BOX = re.compile(r"[0-9A-Z]+x[0-9A-Z]+")
-_NUMBERED = re.compile(r"(?P<prefix>.*?)(?P<number>[0-9]{1,18})", re.S)
 
 #: What Slurm prints in place of a list while a job has no nodes.
 _NOTHING = frozenset({"", "(null)", "none", "none assigned", "n/a"})
@@ -100,41 +99,3 @@ def _unreadable(text: str, why: str) -> UnreadableAnswer:
         f"The host list {printable(text, 120)!r} cannot be read: {why}.",
         "Run `scontrol show hostnames` with it on the cluster to see the names.",
     )
-
-
-def compress(hosts: Iterable[str]) -> str:
-    """A short form that `expand` and Slurm read back as the same hosts.
-
-    Names that end in a number are gathered and sorted; others stand for themselves,
-    because Slurm before 23.11 takes no text after a bracket.
-    """
-    groups: dict[str, list[str]] = {}
-    for host in hosts:
-        if not host or re.search(r"[,\[\]\s]", host):
-            raise UsageError(f"{printable(host, 80)!r} is not a host name.", "")
-        found = _NUMBERED.fullmatch(host)
-        prefix = found["prefix"] if found else host
-        groups.setdefault(prefix, []).append(found["number"] if found else "")
-    return ",".join(part for prefix, numbers in groups.items() for part in _group(prefix, numbers))
-
-
-def _group(prefix: str, numbers: list[str]) -> Iterator[str]:
-    yield from (prefix for number in numbers if not number)
-    texts = sorted((number for number in numbers if number), key=lambda text: (int(text), text))
-    if len(texts) == 1:
-        yield prefix + texts[0]
-    elif texts:
-        runs = ",".join(low if low == high else f"{low}-{high}" for low, high in _runs(texts))
-        yield f"{prefix}[{runs}]"
-
-
-def _runs(texts: list[str]) -> Iterator[tuple[str, str]]:
-    """(first, last) of stretches that one range with one padding can say."""
-    low = high = texts[0]
-    for text in texts[1:]:
-        if text == str(int(high) + 1).zfill(len(low)):
-            high = text
-        else:
-            yield low, high
-            low = high = text
-    yield low, high

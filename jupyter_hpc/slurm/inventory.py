@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_hpc.slurm.fields import Field, FieldTable, command, count, number, text
-from jupyter_hpc.slurm.models import GpuCount, Node, Partition
+from jupyter_hpc.slurm.models import GpuCount, Partition
 from jupyter_hpc.slurm.showjob import read_records
 from jupyter_hpc.slurm.units import gpu_counts, read_gres, read_memory_mb, read_tres, read_walltime
 
@@ -31,22 +31,6 @@ GROUPS = FieldTable(
     starts=re.compile(r"\S+"),
 )
 
-NODES = FieldTable(
-    (
-        Field("NodeHost", "name"),
-        Field("PartitionName", "partition", text),
-        Field("StateLong", "state"),
-        Field("CPUsState", "cpus"),
-        Field("Memory", "memory_mb", count),
-        Field("AllocMem", "memory_allocated_mb", number),
-        Field("Gres", "gres", read_gres),
-        Field("GresUsed", "gres_used"),
-        Field("Features", "features", _words),
-        Field("Reason", "reason", text),
-    ),
-    starts=re.compile(r"\S+"),
-)
-
 
 def partitions_argv() -> list[str]:
     """The partitions with their limits."""
@@ -58,11 +42,6 @@ def groups_argv() -> list[str]:
     return command("sinfo", "--noheader", f"--Format={GROUPS.long_format()}")
 
 
-def nodes_argv() -> list[str]:
-    """Every node, once for each partition it is in."""
-    return command("sinfo", "--noheader", "--Node", f"--Format={NODES.long_format()}")
-
-
 def read_partitions(partitions: str, groups: str) -> list[Partition]:
     """Partitions, from the answers of `partitions_argv` and `groups_argv`."""
     rows = list(GROUPS.rows(groups))
@@ -70,16 +49,6 @@ def read_partitions(partitions: str, groups: str) -> list[Partition]:
         _partition(fields, [row for row in rows if row["partition"] == fields["PartitionName"]])
         for fields in read_records(partitions, "PartitionName")
     ]
-
-
-def read_nodes(stdout: str) -> list[Node]:
-    """Nodes, from the answer of `nodes_argv`."""
-    merged: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
-    for row in NODES.rows(stdout):
-        _, names = merged.setdefault(row["name"], (row, []))
-        if row["partition"]:
-            names.append(row["partition"])
-    return [_node(row, tuple(names)) for row, names in merged.values()]
 
 
 def _partition(fields: Mapping[str, str], groups: list[Mapping[str, Any]]) -> Partition:
@@ -135,23 +104,3 @@ def _most_gpus(groups: list[Mapping[str, Any]]) -> tuple[GpuCount, ...]:
         for gpu in gpu_counts(row["gres"]):
             most[gpu.type] = max(gpu.count, most.get(gpu.type, 0))
     return tuple(GpuCount(kind, amount) for kind, amount in most.items())
-
-
-def _node(row: Mapping[str, Any], partitions: tuple[str, ...]) -> Node:
-    state = re.fullmatch(r"([a-z_+]*?[a-z_])([^a-z_]*)", row["state"].strip().lower())
-    allocated, _, _, total = [count(part) for part in [*row["cpus"].split("/"), "", "", ""]][:4]
-    used = read_gres(row["gres_used"])
-    return Node(
-        name=row["name"],
-        state=state[1] if state else row["state"],
-        flags=state[2] if state else "",
-        partitions=partitions,
-        cpus=total,
-        cpus_allocated=allocated,
-        memory_mb=row["memory_mb"],
-        memory_allocated_mb=row["memory_allocated_mb"],
-        gpus=gpu_counts(row["gres"]),
-        gpus_used=sum(gres.count for gres in used if gres.name == "gpu") if used else None,
-        features=row["features"],
-        reason=row["reason"],
-    )

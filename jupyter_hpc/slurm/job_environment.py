@@ -11,7 +11,7 @@ from jupyter_hpc.slurm import hostlist
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class JobEnvironment:
     """The job around this process; None and () mean that the environment does not say."""
 
     id: str
@@ -31,7 +31,7 @@ class Surroundings:
     ends: int | None
 
 
-def read_surroundings(environ: Mapping[str, str]) -> Surroundings | None:
+def read_job_environment(environ: Mapping[str, str]) -> JobEnvironment | None:
     """The job that this process runs in, or None outside of any job.
 
     SLURM_JOB_START_TIME and SLURM_JOB_END_TIME are there since Slurm 23.02.
@@ -43,7 +43,7 @@ def read_surroundings(environ: Mapping[str, str]) -> Surroundings | None:
     nodes = _nodes(environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST") or "")
     cpus = _cpus(environ.get("SLURM_JOB_CPUS_PER_NODE") or "")
     gpus, gpu_type = _gpus(environ, len(nodes))
-    return Surroundings(
+    return JobEnvironment(
         id=f"{array}_{task}" if array and task else job_id,
         # In a step the variable holds the step's name.
         name=None if "SLURM_STEP_ID" in environ else environ.get("SLURM_JOB_NAME") or None,

@@ -223,31 +223,6 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Node:
-    """One compute node."""
-
-    name: str
-    state: str  #: lower case word without flags: "idle", "mixed", "down"
-    flags: str  #: the marks Slurm appended: "*", "~", "#", "$", "@", "+", "-"
-    partitions: tuple[str, ...]
-    cpus: int
-    cpus_allocated: int
-    memory_mb: int
-    memory_allocated_mb: int | None
-    gpus: tuple[GpuCount, ...]
-    gpus_used: int | None
-    features: tuple[str, ...]
-    reason: str  #: why it is down or drained
-
-    @property
-    def usable(self) -> bool:
-        """Whether new jobs can start there now or when running ones end."""
-        return self.state in ("idle", "mixed", "allocated", "completing", "planned") and not (
-            set(self.flags) & set("*$@-")
-        )
-
-
-@dataclass(frozen=True)
 class Association:
     """One account the user may charge, with the limits set on it."""
 

@@ -198,7 +198,9 @@ def explain_reason(code: str) -> Explanation:
         return _explain_limit(limit)
     # "ReqNodeNotAvail, UnavailableNodes:gpu01" and the like carry a code in front
     head = _BY_LOWER.get(re.split(r"[,:(]", word, maxsplit=1)[0].strip().lower())
-    sentence = next((told for pattern, told in _SENTENCES if pattern.search(word)), None)
+    sentence = next(
+        (explanation for pattern, explanation in _SENTENCES if pattern.search(word)), None
+    )
     return (
         sentence
         or head

@@ -230,8 +230,8 @@ _NOISE = re.compile(r'Try "\w+ --help"|invalid partition specified|Memory specif
 
 def _said(line: str) -> str:
     """A site's line, or the words for it where Slurm printed the code of a limit."""
-    told = explain_reason(line) if re.fullmatch(r"\w+", line) else None
-    return told.text if told and told.known else line
+    explanation = explain_reason(line) if re.fullmatch(r"\w+", line) else None
+    return explanation.text if explanation and explanation.known else line
 
 
 def _value(request: Request, option: Option) -> str | None:
@@ -264,9 +264,9 @@ def explain_refusal(said: str, request: Request | None = None) -> Refusal:
             if option == "" and not verdict:
                 text = f"{text[:-1]}: {printable(lines[0], 200)}."
             return Refusal(text, advice, option, printable(" ".join(site), 500))
-    told = printable(verdict or " ".join(plugin), 300) or "no reason was given"
+    reason = printable(verdict or " ".join(plugin), 300) or "no reason was given"
     return Refusal(
-        f"Slurm refused the job: {told}.",
+        f"Slurm refused the job: {reason}.",
         "Ask the site's support with this sentence.",
         "",
         printable(" ".join(plugin), 500) if verdict else "",

@@ -85,10 +85,10 @@ class FakeApi:
         if topic in self.errors:
             body = {"error": self.errors[topic]}
         elif topic == "log":
-            place = (item["job"], item["stream"])
-            start = self._log_offsets.get(place, item.get("offset"))
-            body = {"data": self._log_piece(*place, start)}
-            self._log_offsets[place] = body["data"]["next_offset"]
+            log = (item["job"], item["stream"])
+            start = self._log_offsets.get(log, item.get("offset"))
+            body = {"data": self._log_piece(*log, start)}
+            self._log_offsets[log] = body["data"]["next_offset"]
         else:
             body = {"data": getattr(self, topic)}
         self._socket.send(json.dumps(names | body))

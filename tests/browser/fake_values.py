@@ -248,7 +248,7 @@ def a_job_view(job_id: str, **changes: Any) -> Json:
 
 def a_storage_report() -> Json:
     gib = 1024**3
-    place = {
+    area = {
         "kind": "home",
         "source": "lfs quota",
         "label": "your quota",
@@ -274,8 +274,8 @@ def a_storage_report() -> Json:
     }
     return {
         "places": [
-            {"name": "home", "path": "/home/alice", **place},
-            {"name": "scratch", "path": "/scratch/alice", **place, **scratch, "kind": "scratch"},
+            {"name": "home", "path": "/home/alice", **area},
+            {"name": "scratch", "path": "/scratch/alice", **area, **scratch, "kind": "scratch"},
         ],
         "budget": {
             "source": "sshare",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 #: Milliseconds that a busy machine may take for anything.
-PATIENCE = 45_000
+WAIT_MILLISECONDS = 45_000
 
 #: Where screenshots go when somebody wants to look at them.
 SCREENSHOTS_VARIABLE = "JUPYTER_HPC_SCREENSHOTS"
@@ -34,7 +34,7 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import expect, sync_playwright
 
     options = launch_options()
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=WAIT_MILLISECONDS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**options)
         yield browser
@@ -63,7 +63,7 @@ def patient_tab(context: BrowserContext) -> Page:
     There JupyterLab gives its own theme up after a moment, and says so in a dialog.
     """
     page = context.new_page()
-    page.set_default_timeout(PATIENCE)
+    page.set_default_timeout(WAIT_MILLISECONDS)
     theme = page.get_by_role("dialog").filter(has_text="Error Loading Theme")
     page.add_locator_handler(theme, lambda: theme.get_by_role("button").last.click())
     return page

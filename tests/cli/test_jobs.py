@@ -21,10 +21,10 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
     fake = FakeSlurm()
 
     @contextlib.asynccontextmanager
-    async def place(on: str | None) -> AsyncIterator[Any]:
+    async def host(on: str | None) -> AsyncIterator[Any]:
         yield SimpleNamespace(runner=LocalRunner({"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}))
 
-    monkeypatch.setattr(module, "open_place", place)
+    monkeypatch.setattr(module, "open_host", host)
     monkeypatch.setattr(module, "SlurmClient", lambda runner: fake)
     return fake
 

@@ -43,8 +43,13 @@ async def test_a_person_sees_how_far_the_job_is(
 ) -> None:
     def row(state: str, task: str = "1") -> Job:
         values: dict[str, Any] = dict.fromkeys(field.name for field in dataclasses.fields(Job))
-        told = {"id": f"5_{task}", "array_id": "5", "nodes": f"n{task}", "reason": "Priority"}
-        return Job(**{**values, **told, "state": state})
+        own = {
+            "id": f"5_{task}",
+            "array_id": "5",
+            "nodes": f"n{task}",
+            "reason": "Priority",
+        }
+        return Job(**{**values, **own, "state": state})
 
     looks = [
         [row("PENDING")],
@@ -74,7 +79,7 @@ async def test_a_controller_that_is_restarted_does_not_end_the_wait(
     queue.errors = [PermissionRefused("No.")]
     with pytest.raises(PermissionRefused):
         await command._wait(queue, LocalRunner(), "5")
-    monkeypatch.setattr(command, "_PATIENCE", -1.0)
+    monkeypatch.setattr(command, "_MAX_SILENCE_SECONDS", -1.0)
     queue.errors = [SlurmUnavailable("No answer.")]
     with pytest.raises(SlurmUnavailable):
         await command._wait(queue, LocalRunner(), "5")

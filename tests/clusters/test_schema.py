@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_hpc.clusters import profile
-from jupyter_hpc.clusters.schema import KEYS, SECTIONS, check_profile, check_section, keys_of
+from jupyter_hpc.clusters.schema import KEYS, SECTIONS, check_profile, keys_of
 from jupyter_hpc.errors import ProfileError
 
 PAGE = Path(__file__).parents[2] / "docs" / "users" / "profiles.md"
@@ -110,13 +110,13 @@ def test_mistakes_name_file_key_and_choices(data: dict[str, Any], words: list[st
     "jump", ["h", "u@h", "u@h:22", "[::1]:22", "user@domain.org@host", "u@[fe80::1]"]
 )
 def test_jump_hosts_as_ssh_writes_them(jump: str) -> None:
-    assert check_section("login", {"jump": [jump]}, "F") == {"jump": (jump,)}
+    assert check_profile({"login": {"jump": [jump]}}, "F") == {"login": {"jump": (jump,)}}
 
 
 @given(st.sampled_from(["partition", "account", "qos", "constraint", "gpu_type"]), st.text())
 def test_words_never_hold_blanks_dashes_or_control_characters(key: str, text: str) -> None:
     try:
-        value = check_section("allocation", {key: text}, "F")[key]
+        value = check_profile({"allocation": {key: text}}, "F")["allocation"][key]
     except ProfileError as error:
         assert all(char.isprintable() or char == " " for char in str(error))
     else:

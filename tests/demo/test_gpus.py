@@ -33,7 +33,7 @@ async def read(login: Host, job: int) -> list[dict[str, Any]]:
 async def test_load_follows_the_processes_of_the_job_that_holds_the_gpu(
     login: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gpus_module, "USES_AFTER", 0.5)
+    monkeypatch.setattr(gpus_module, "USES_AFTER_SECONDS", 0.5)
     idle = await login.allocate("-p gpu --gpus=1")
     busy = await login.allocate("-p gpu --gpus=1")
     gpus = await read(login, busy)

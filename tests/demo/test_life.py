@@ -148,11 +148,11 @@ async def test_no_process_is_left_after_a_stop_in_the_same_process(folder: Path)
     assert set(psutil.Process().children()) <= before
 
 
-async def test_no_process_is_left_when_even_their_warden_was_killed(folder: Path) -> None:
+async def test_no_process_is_left_when_even_their_reaper_was_killed(folder: Path) -> None:
     async with DemoCluster(folder) as cluster, open_login(cluster) as login:
         await login.good("setsid sleep 1111 >/dev/null 2>&1 & echo")
         await asyncio.to_thread(wait_for_sleepers, folder, 1)
-        os.kill(cluster.controller.launcher.spawner.warden_pid, signal.SIGKILL)
+        os.kill(cluster.controller.launcher.spawner.reaper_pid, signal.SIGKILL)
     assert sleepers(folder) == []
 
 

@@ -85,8 +85,8 @@ async def test_no_signal_is_lost_from_the_first_moment_on(folder: Path) -> None:
             *(sys.executable, "-c", SIGNALLED, path, "salloc"), stdin=subprocess.DEVNULL
         )
         try:
-            told = await asyncio.wait_for(frames.get(), 60)
-            assert told == (b"g", bytes([signal.SIGTERM]))
+            frame = await asyncio.wait_for(frames.get(), 60)
+            assert frame == (b"g", bytes([signal.SIGTERM]))
             assert await asyncio.wait_for(process.wait(), 60) == 7
         finally:
             if process.returncode is None:

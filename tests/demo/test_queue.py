@@ -61,7 +61,7 @@ async def test_array_tasks_are_cancelled_one_by_one_and_together(login: Host) ->
 async def test_hold_release_and_requeue(
     login: Host, cluster: DemoCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller_module, "REQUEUE_DELAY", 3600.0)
+    monkeypatch.setattr(controller_module, "REQUEUE_DELAY_SECONDS", 3600.0)
     job = await login.submit(
         "echo run $SLURM_RESTART_COUNT; sleep 600", "-o log --open-mode=append -H"
     )

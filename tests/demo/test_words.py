@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_hpc.demo.slurm.columns import Column, lines, long_format, short_format
 from jupyter_hpc.demo.slurm.environment import exported, tasks_per_node
-from jupyter_hpc.demo.slurm.jobs import ArrayPlace, Job, Request, Share
+from jupyter_hpc.demo.slurm.jobs import ArrayTask, Job, Request, Share
 from jupyter_hpc.demo.slurm.options import BadCommand, parse, table
 from jupyter_hpc.demo.slurm.patterns import expand
 from jupyter_hpc.demo.slurm.request import expand_hosts, read_gpus, read_signal
@@ -135,7 +135,7 @@ def test_file_names() -> None:
     job = Job(7, request, shares=(Share("n1", 1, 1),))
     assert expand("%j-%A-%x-%N-%%-%5j-%q", job) == "7-7-my name-n1-%-00007-%q"
     assert expand("%a", job) == "4294967294"
-    job.array = ArrayPlace(5, 3, 4, 1, 4, 1, None)
+    job.array = ArrayTask(5, 3, 4, 1, 4, 1, None)
     assert expand("slurm-%A_%a.out", job) == "slurm-5_3.out"
     assert expand("plain\\%j", job) == "plain%j"
 

@@ -29,7 +29,7 @@ SHAPES = {
     "LogPiece": "ILogPiece",
     "ActionResult": "IActionResult",
     "StorageReport": "IStorageReport",
-    "Place": "IPlace",
+    "Place": "IStorageArea",
     "Budget": "IBudget",
 }
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from jupyter_hpc.gpu.history import COARSE_STEP, History, HistoryView
+from jupyter_hpc.gpu.history import COARSE_STEP_SECONDS, History, HistoryView
 from jupyter_hpc.gpu.sample import GpuReading, Sample
 
 HOUR = 3600.0
@@ -51,7 +51,7 @@ def test_half_an_hour_at_one_second_then_half_a_minute() -> None:
     fine = [time for time in view.times if time >= 3 * HOUR - 1800]
     coarse = [time for time in view.times if time < 3 * HOUR - 1800]
     assert len(fine) == 1800
-    assert {late - early for early, late in itertools.pairwise(coarse)} == {COARSE_STEP}
+    assert {late - early for early, late in itertools.pairwise(coarse)} == {COARSE_STEP_SECONDS}
     assert len(coarse) == pytest.approx(2.5 * 3600 / 30, abs=2)
     assert set(loads(view)) == {50.0}
 

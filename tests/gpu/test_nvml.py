@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_hpc.errors import GpuUnavailable
 from jupyter_hpc.gpu.choose import open_source
-from jupyter_hpc.gpu.nvml import PROCESS_INTERVAL, NvmlSource
+from jupyter_hpc.gpu.nvml import PROCESS_INTERVAL_SECONDS, NvmlSource
 from jupyter_hpc.gpu.sample import GpuReading
 from jupyter_hpc.gpu.visible import Wanted
 from tests.gpu.conftest import SetUp
@@ -119,7 +119,7 @@ def test_processes_with_their_memory_are_asked_for_seldom(nvml: SetUp) -> None:
     assert (process.pid, process.memory) == (os.getpid(), 1048576)
     nvml(process="1:7:5")
     assert source.read().gpus[1].processes == (process,)
-    now[0] += PROCESS_INTERVAL
+    now[0] += PROCESS_INTERVAL_SECONDS
     assert source.read().gpus[1].processes[0].pid == 7
 
 

@@ -79,10 +79,10 @@ async def test_what_a_site_switches_off_is_refused_in_words(ask: Ask, programs: 
 
 
 async def test_a_cancel_is_told_to_other_parts_of_the_server(jp_serverapp: Any) -> None:
-    heard: list[dict[str, Any]] = []
+    emitted: list[dict[str, Any]] = []
 
     async def listen(logger: Any, schema_id: str, data: dict[str, Any]) -> None:
-        heard.append({"schema": schema_id, **data})
+        emitted.append({"schema": schema_id, **data})
 
     logger = jp_serverapp.event_logger
     for schema in (events.JOB_CANCELLED, events.JOB_SUBMITTED):
@@ -90,8 +90,8 @@ async def test_a_cancel_is_told_to_other_parts_of_the_server(jp_serverapp: Any) 
     services = jp_serverapp.web_app.settings["jupyter_hpc_services"]
     services.hooks.on_cancel("12_[3-4]")
     events.emit_submitted(logger, "13", "a/b.ipynb")
-    await until(lambda: len(heard) == 2)
-    assert heard == [
+    await until(lambda: len(emitted) == 2)
+    assert emitted == [
         {"schema": events.JOB_CANCELLED, "job_id": "12_[3-4]"},
         {"schema": events.JOB_SUBMITTED, "job_id": "13", "notebook": "a/b.ipynb"},
     ]

@@ -45,20 +45,20 @@ async def preview(ask: Ask, path: str = "train.ipynb", **members: Any) -> dict[s
 
 @pytest.fixture
 def sbatch(programs: Programs, tmp_path: Path) -> Path:
-    """An sbatch that takes every job; what it was told is in the file that is returned."""
+    """An sbatch that takes every job; what it was asked is in the file that is returned."""
     folder = tmp_path / "programs"
     for name in ("tar", "mkdir", "dirname", "mv", "rm", "id"):
         (folder / name).symlink_to(str(shutil.which(name, path=os.defpath)))
-    told = tmp_path / "told"
+    asked = tmp_path / "asked"
     programs(
-        sbatch=f'echo "$@" >> {told}\n'
+        sbatch=f'echo "$@" >> {asked}\n'
         'case "$*" in *--test-only*) '
         'echo "sbatch: Job 9 to start at 1800000000 using 6 processors on nodes n1" >&2;; '
         "*) echo 41;; esac",
         scontrol="exit 0",
         sinfo="exit 0",
     )
-    return told
+    return asked
 
 
 async def test_a_preview_shows_all_that_the_job_will_be(ask: Ask, jp_root_dir: Path) -> None:
@@ -209,10 +209,10 @@ async def test_without_slurm_the_preview_is_there_and_says_so(
 async def test_a_submit_freezes_the_notebook_and_is_told(
     ask: Ask, jp_root_dir: Path, jp_serverapp: Any, sbatch: Path
 ) -> None:
-    heard: list[dict[str, Any]] = []
+    emitted: list[dict[str, Any]] = []
 
     async def listen(logger: Any, schema_id: str, data: dict[str, Any]) -> None:
-        heard.append(data)
+        emitted.append(data)
 
     jp_serverapp.event_logger.add_listener(schema_id=events.JOB_SUBMITTED, listener=listen)
     write(jp_root_dir, "work/train.ipynb", TRAINING)
@@ -226,8 +226,8 @@ async def test_a_submit_freezes_the_notebook_and_is_told(
     assert json.loads((run / "parameters.json").read_text()) == {"LR": 0.5}
     assert (run / "train.ipynb").read_bytes() == (jp_root_dir / "work/train.ipynb").read_bytes()
     assert sbatch.read_text().splitlines()[-1].endswith("train.sbatch")
-    await until(lambda: heard)
-    assert heard == [{"job_id": "41", "notebook": "work/train.ipynb"}]
+    await until(lambda: emitted)
+    assert emitted == [{"job_id": "41", "notebook": "work/train.ipynb"}]
 
 
 async def test_verify_says_equal(ask: Ask, jp_root_dir: Path) -> None:

@@ -136,7 +136,7 @@ async def test_failures_in_a_row_make_the_pause_longer(source: Source) -> None:
 async def test_old_data_is_given_when_the_new_takes_long(
     source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(cache_module, "WAIT_SECONDS", 0.05)
     cached = source.cached()
     await cached.get()
     source.gate = asyncio.Event()

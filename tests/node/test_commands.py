@@ -6,7 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Sequence
 
-from jupyter_hpc.node.services.commands import MOST_AT_ONCE, SiteRunner
+from jupyter_hpc.node.services.commands import MAX_COMMANDS, SiteRunner
 from jupyter_hpc.runner import Completed, LocalRunner
 
 ASKED = ["env", "-u", "SQUEUE_NAMES", "SLURM_TIME_FORMAT=%s", "squeue", "--name=a b|c"]
@@ -56,4 +56,4 @@ async def test_a_flood_of_questions_waits_in_line() -> None:
     runner = SiteRunner(Slow())
     done = await asyncio.gather(*(runner.run(["scontrol", str(n)]) for n in range(100)))
     assert len(done) == 100
-    assert running == [0, MOST_AT_ONCE]
+    assert running == [0, MAX_COMMANDS]

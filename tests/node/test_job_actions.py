@@ -19,9 +19,9 @@ async def test_several_at_once_report_each(slurm: FakeSlurm) -> None:
     ]
     assert not result.ok
     assert "1 of 3" in result.message and "Not yours." in result.message
-    assert [text for text in slurm.asked if text.startswith("told")] == [
-        "told 1",
-        "told 3_[4,6-9]",
+    assert [text for text in slurm.asked if text.startswith("cancelled")] == [
+        "cancelled 1",
+        "cancelled 3_[4,6-9]",
     ]
 
 

@@ -51,7 +51,7 @@ async def test_an_ended_job_that_the_database_does_not_have_yet() -> None:
 
 @pytest.mark.parametrize("left", [False, True])
 async def test_the_view_follows_the_list(monkeypatch: pytest.MonkeyPatch, left: bool) -> None:
-    monkeypatch.setattr(module, "FLOOR", 0.0)
+    monkeypatch.setattr(module, "FLOOR_SECONDS", 0.0)
     slurm = Slurm()
     slurm.now = 4e9  # the list is newer than what was asked before
     slurm.queue = [job("5")]

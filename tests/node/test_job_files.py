@@ -74,7 +74,7 @@ def test_what_slurm_said_of_a_living_run_counts_more_than_the_default() -> None:
 
 
 def test_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_files_module, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(job_files_module, "MAX_JOBS_REMEMBERED", 2)
     remembered = RememberedFiles()
     for number in ("1", "2", "1", "3"):
         remembered.remember(JobFiles(number, "/x", "/x", "/"))

@@ -180,14 +180,14 @@ async def test_a_job_that_the_database_never_learns_of_is_given_up(slurm: FakeSl
 async def test_a_silent_database_does_not_keep_the_queue_waiting(
     slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(history_module, "WAIT_SECONDS", 0.05)
     slurm.database = asyncio.Event()
     slurm.queue, slurm.records = [job("2")], [finished_job("1")]
     service, seen = slurm.service(), Seen()
     first = await asyncio.wait_for(changes(service, seen), 30)
     assert first is not None and len(first["jobs"]) == 1
     assert "has not answered yet" in first["finished"]["problem"]["message"]
-    bell = asyncio.create_task(service.stirred.wait(60))
+    bell = asyncio.create_task(service.changed.wait(60))
     await asyncio.sleep(0.01)
     slurm.database.set()
     await asyncio.wait_for(bell, 30)
@@ -199,7 +199,7 @@ async def test_a_silent_database_does_not_keep_the_queue_waiting(
 async def test_a_database_that_falls_silent_delays_no_news_of_the_queue(
     slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(history_module, "WAIT_SECONDS", 0.05)
     slurm.queue = [job("1"), job("2")]
     service = slurm.service()
     await listed(service)

@@ -34,10 +34,10 @@ class Kernel:
         (self.proc / "mountinfo").write_text("\n".join(self.mounts) + "\n")
         (self.proc / "cgroup").write_text(line + "\n")
         for folder, files in values.items():
-            place = point / folder.replace("__", "/")
-            place.mkdir(parents=True, exist_ok=True)
+            path = point / folder.replace("__", "/")
+            path.mkdir(parents=True, exist_ok=True)
             for name, text in files.items():
-                (place / name).write_text(text + "\n")
+                (path / name).write_text(text + "\n")
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ async def test_the_loop_goes_on_meanwhile() -> None:
 
 
 async def test_not_more_than_a_few_may_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offload_module, "MOST_HANGING", 2)
+    monkeypatch.setattr(offload_module, "MAX_HANGING_CALLS", 2)
     offload, release = Offload(), threading.Event()
     hanging = [asyncio.create_task(offload(release.wait, timeout=60, about="x")) for _ in range(2)]
     await asyncio.sleep(0.01)

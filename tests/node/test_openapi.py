@@ -51,10 +51,10 @@ def test_every_schema_is_valid_and_every_reference_leads_somewhere() -> None:
         assert name[0].isupper()
     references = set(re.findall(r"'\$ref': '#/([^']+)'", str(document)))
     for reference in references:
-        place = document
+        node = document
         for step in reference.split("/"):
-            assert step in place, reference
-            place = place[step]
+            assert step in node, reference
+            node = node[step]
     schemas = {f"components/schemas/{name}" for name in document["components"]["schemas"]}
     messages = {f"components/schemas/{name}" for name in ("StreamRequest", "StreamMessage")}
     assert schemas - references <= messages | {"components/schemas/JobsUpdate"}

@@ -58,7 +58,7 @@ async def test_storage_shows_the_file_system_and_labels_it(ask: Ask) -> None:
     status, report = await ask("storage")
     check(report, "StorageReport")
     assert status == 200
-    (home,) = [place for place in report["places"] if place["name"] == "home"]
+    (home,) = [area for area in report["places"] if area["name"] == "home"]
     assert home["source"] == "file system"
     assert home["label"] == "the whole file system, not your quota"
     assert 0 < home["used"] < home["limit"]

@@ -119,7 +119,7 @@ async def test_a_silent_slurm_leaves_out_the_end_and_says_so(world: World) -> No
 async def test_a_slurm_that_hangs_does_not_keep_the_rest_waiting(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(session_module, "WAIT_SECONDS", 0.05)
     world.gate = asyncio.Event()
     service = world.service(OLDER)
     session = await asyncio.wait_for(service.read(), 30)

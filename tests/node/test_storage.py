@@ -41,11 +41,11 @@ def lustre(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage_module.StorageService, "_mounts", mounts)
 
 
-async def places(ask: Ask) -> dict[str, dict[str, Any]]:
+async def areas(ask: Ask) -> dict[str, dict[str, Any]]:
     status, report = await ask("storage")
     assert status == 200
     check(report, "StorageReport")
-    return {place["name"]: place for place in report["places"]}
+    return {area["name"]: area for area in report["places"]}
 
 
 async def test_the_site_s_own_command_is_shown_as_it_is(
@@ -54,12 +54,12 @@ async def test_the_site_s_own_command_is_shown_as_it_is(
     programs(myquota=f'echo "$1 uses 5 of 10"; echo x >> {tmp_path}/calls')
     entry = {"path": "/tmp", "kind": "scratch", "quota_command": ["myquota", "$USER"]}
     profile(storage={"scratch": entry | {"purge_days": 40, "note": "no backup"}, "b": entry})
-    found = await places(ask)
+    found = await areas(ask)
     scratch = found["scratch"]
     assert scratch["source"] == "quota command"
     assert scratch["report"].strip() == f"{getpass.getuser()} uses 5 of 10"
     assert (scratch["purge_days"], scratch["note"], scratch["kind"]) == (40, "no backup", "scratch")
-    assert (tmp_path / "calls").read_text() == "x\n", "one run for both places"
+    assert (tmp_path / "calls").read_text() == "x\n", "one run for both areas"
 
 
 async def test_a_command_that_fails_falls_back_and_says_so(
@@ -67,9 +67,9 @@ async def test_a_command_that_fails_falls_back_and_says_so(
 ) -> None:
     programs(broken="exit 3")
     profile(storage={"a": {"path": "/tmp", "quota_command": ["broken"]}})
-    place = (await places(ask))["a"]
-    assert place["source"] == "file system"
-    assert "broken ended with code 3" in place["problem"]["message"]
+    area = (await areas(ask))["a"]
+    assert area["source"] == "file system"
+    assert "broken ended with code 3" in area["problem"]["message"]
 
 
 async def test_lfs_quota_on_lustre(
@@ -77,10 +77,10 @@ async def test_lfs_quota_on_lustre(
 ) -> None:
     programs(lfs='test "$1 $2 $3" = "quota -q -u" && echo " $5 100 0 400 - 7 0 9 -"')
     profile(storage={"a": {"path": "/tmp"}})
-    place = (await places(ask))["a"]
-    assert (place["source"], place["label"]) == ("lfs quota", "your quota")
-    assert (place["used"], place["limit"]) == (100 * 1024, 400 * 1024)
-    assert (place["files_used"], place["files_limit"]) == (7, 9)
+    area = (await areas(ask))["a"]
+    assert (area["source"], area["label"]) == ("lfs quota", "your quota")
+    assert (area["used"], area["limit"]) == (100 * 1024, 400 * 1024)
+    assert (area["files_used"], area["files_limit"]) == (7, 9)
 
 
 async def test_quota_elsewhere_although_somebody_is_over_it(
@@ -92,18 +92,18 @@ async def test_quota_elsewhere_although_somebody_is_over_it(
     monkeypatch.setattr(storage_module.StorageService, "_mounts", mounts)
     programs(quota='echo "nas:/home 500* 400 450 6days 3 0 0"; exit 1')
     profile(storage={"home": {"path": "~", "kind": "home", "backup": True}})
-    place = (await places(ask))["home"]
-    assert (place["source"], place["used"], place["limit"]) == ("quota", 500 * 1024, 400 * 1024)
-    assert place["backup"] is True
+    area = (await areas(ask))["home"]
+    assert (area["source"], area["used"], area["limit"]) == ("quota", 500 * 1024, 400 * 1024)
+    assert area["backup"] is True
 
 
 async def test_a_path_that_does_not_exist_is_a_sentence(
     ask: Ask, programs: Programs, profile: Profile
 ) -> None:
     profile(storage={"gone": {"path": "/no/such/${USER}"}})
-    place = (await places(ask))["gone"]
-    assert place["source"] == "none"
-    assert f"/no/such/{getpass.getuser()} cannot be read" in place["problem"]["message"]
+    area = (await areas(ask))["gone"]
+    assert area["source"] == "none"
+    assert f"/no/such/{getpass.getuser()} cannot be read" in area["problem"]["message"]
 
 
 async def test_the_budget_by_the_profile_s_command(
@@ -133,7 +133,7 @@ async def test_asked_once_in_ten_minutes(
     programs(myquota=f"echo x >> {tmp_path}/calls; echo fine")
     profile(storage={"a": {"path": "/tmp", "quota_command": ["myquota"]}})
     for _ in range(3):
-        await places(ask)
+        await areas(ask)
     assert (tmp_path / "calls").read_text() == "x\n"
 
 
@@ -147,7 +147,7 @@ async def test_a_place_does_not_wait_for_the_one_before(
     profile(
         storage={name: {"path": "/tmp", "quota_command": [name]} for name in ("first", "second")}
     )
-    assert [place["report"] for place in (await places(ask)).values()] == ["fine", "fine"]
+    assert [area["report"] for area in (await areas(ask)).values()] == ["fine", "fine"]
 
 
 ODD_ENTRIES: dict[str, dict[str, Any]] = {
@@ -164,7 +164,7 @@ async def test_an_odd_place_does_not_hide_the_others(
     ask: Ask, programs: Programs, profile: Profile
 ) -> None:
     profile(storage={"plain": {"path": "/tmp"}} | ODD_ENTRIES)
-    found = await places(ask)
+    found = await areas(ask)
     assert found.keys() == {"plain", *ODD_ENTRIES}
     assert found["plain"]["used"] > 0
     assert "cannot be started" in found["nul"]["problem"]["message"]
@@ -186,6 +186,6 @@ async def test_a_broken_profile_is_as_good_as_none(
     path = tmp_path / "broken.json"
     path.write_text(content)
     monkeypatch.setenv("JUPYTER_HPC_PROFILE", str(path))
-    assert "home" in await places(ask)
+    assert "home" in await areas(ask)
     assert (await ask("session"))[0] == 200
     assert (await ask("jobs"))[0] == 503, "there is no squeue, and that is all"

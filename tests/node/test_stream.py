@@ -144,8 +144,8 @@ async def test_a_failure_that_nobody_thought_of_is_told_and_tried_again(
     services.gpus.error = TypeError("odd")
     await tab.watch("gpus")
     await until(lambda: services.gpus.reads >= 3)
-    (told,) = tab.of("gpus")
-    assert "failed" in told["error"]["message"] and "odd" not in str(told)
+    (answer,) = tab.of("gpus")
+    assert "failed" in answer["error"]["message"] and "odd" not in str(answer)
     services.gpus.error = None
     await until(lambda: "data" in tab.of("gpus")[-1])
     tab.stream.close()

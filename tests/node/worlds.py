@@ -66,11 +66,15 @@ class FakeSlurm:
     def service(self, **settings: Any) -> JobsService:
         client: Any = self
         return JobsService(
-            client, NodeSettings(**settings), ALICE, clock=lambda: self.now, on_cancel=self.told
+            client,
+            NodeSettings(**settings),
+            ALICE,
+            clock=lambda: self.now,
+            on_cancel=self.cancelled,
         )
 
-    def told(self, job_id: str) -> None:
-        self.asked.append(f"told {job_id}")
+    def cancelled(self, job_id: str) -> None:
+        self.asked.append(f"cancelled {job_id}")
 
     def count(self, question: str) -> int:
         return self.asked.count(question)

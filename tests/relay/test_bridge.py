@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from jupyter_hpc.relay.bridge import WRITE_HIGH, Bridge, read_buffer
+from jupyter_hpc.relay.bridge import WRITE_HIGH_BYTES, Bridge, read_buffer
 from jupyter_hpc.relay.mux import Limits
 from tests.relay.harness import PATIENCE
 from tests.relay.wire import World
@@ -15,11 +15,11 @@ from tests.waiting import until
 
 
 async def joined(world: World) -> tuple[Bridge, socket.socket]:
-    """A bridge at the gate's end of a new stream, and the other end of its local socket."""
+    """A bridge at the proxy's end of a new stream, and the other end of its local socket."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     bridge = Bridge(read_buffer())
-    bridge.stream = world.gate.open(b"", bridge)
+    bridge.stream = world.proxy.open(b"", bridge)
     await asyncio.get_running_loop().create_connection(lambda: bridge, sock=ours)
     theirs.settimeout(PATIENCE)
     world.move()
@@ -45,7 +45,7 @@ async def test_a_local_side_that_left_is_no_error_for_the_session(
 async def test_what_comes_before_the_socket_waits_for_it() -> None:
     world = World()
     bridge = Bridge(read_buffer())
-    bridge.stream = world.gate.open(b"", bridge)
+    bridge.stream = world.proxy.open(b"", bridge)
     world.move()
     world.relay_ends[1].stream.send(b"early")  # type: ignore[union-attr]
     world.relay_ends[1].stream.send_eof()  # type: ignore[union-attr]
@@ -56,7 +56,7 @@ async def test_what_comes_before_the_socket_waits_for_it() -> None:
     assert theirs.recv(100) == b"early" and theirs.recv(100) == b""
     theirs.close()
     await until(lambda: bridge.stream is not None and bridge.stream.finished)
-    assert world.gate.streams == 0
+    assert world.proxy.streams == 0
 
 
 async def test_a_reader_that_stops_stops_the_sender() -> None:
@@ -71,7 +71,7 @@ async def test_a_reader_that_stops_stops_the_sender() -> None:
             sent += 65536
         world.move()
         await asyncio.sleep(0)
-    assert far.paused and sent < Limits().most_window + WRITE_HIGH, "nobody told it to stop"
+    assert far.paused and sent < Limits().most_window + WRITE_HIGH_BYTES, "nobody told it to stop"
     got = 0
     while got < sent:
         got += len(await asyncio.to_thread(theirs.recv, 1 << 20))

@@ -8,7 +8,7 @@ from collections import deque
 
 import pytest
 
-from jupyter_hpc.relay.congestion import Pace, Reports
+from jupyter_hpc.relay.congestion import Congestion, Reports
 from jupyter_hpc.relay.frames import DATA, PING, encode_payload, encode_wide
 from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
 from jupyter_hpc.relay.outbox import Outbox
@@ -89,20 +89,20 @@ class Sink:
 
 
 class World:
-    """A gate that uploads over a line, while somebody types."""
+    """A proxy that uploads over a line, while somebody types."""
 
     def __init__(self, rate: float, round_trip: float) -> None:
         self.now = 100.0
-        self.gate = Mux(clock=lambda: self.now)
+        self.proxy = Mux(clock=lambda: self.now)
         self.relay = Mux(accept=self._accept, clock=lambda: self.now)
         self.far: dict[int, Sink] = {}
         self.up = Line(self, rate, round_trip / 2)
         self.down = Line(self, rate, round_trip / 2)
         self.relay.attach(self.down, 0)
-        self.gate.attach(self.up, 0)
+        self.proxy.attach(self.up, 0)
         self._last_ping = 0.0
         self.longest_silence = 0.0
-        self._heard = self.now
+        self._received_at = self.now
 
     def _accept(self, stream: Stream) -> Endpoint:
         sink = Sink(self)
@@ -112,23 +112,23 @@ class World:
 
     def open(self) -> Sink:
         sink = Sink(self)
-        sink.stream = self.gate.open(b"", sink)
+        sink.stream = self.proxy.open(b"", sink)
         return sink
 
     def step(self) -> None:
         self.now += STEP
         if self.now - self._last_ping >= 0.5:
             self._last_ping = self.now
-            self.gate.ping(0)
+            self.proxy.ping(0)
         came = self.up.arrivals()
         if came:
             self.relay.receive(came)
         back = self.down.arrivals()
         if back:
-            self.longest_silence = max(self.longest_silence, self.now - self._heard)
-            self._heard = self.now
-            self.gate.receive(back)
-        self.gate.pump()
+            self.longest_silence = max(self.longest_silence, self.now - self._received_at)
+            self._received_at = self.now
+            self.proxy.receive(back)
+        self.proxy.pump()
         self.relay.pump()
 
     def run(self, seconds: float, bulk: Sink | None = None, typist: Sink | None = None) -> None:
@@ -204,21 +204,21 @@ def test_a_line_that_becomes_slow_and_quick_again_is_followed() -> None:
 
 
 def test_a_pause_does_not_make_a_quick_line_slow() -> None:
-    pace = Pace(1 << 17, 1 << 18, 8 << 20)
+    congestion = Congestion(1 << 17, 1 << 18, 8 << 20)
     now = 0.0
     for _ in range(100):
         now += 0.01
-        pace.sent(1 << 20, now)
-        pace.acknowledged(1 << 20, now + 0.005, limited=True)
-    quick = pace.limit
-    assert quick == 8 << 20 and not pace.slow
+        congestion.sent(1 << 20, now)
+        congestion.acknowledged(1 << 20, now + 0.005, limited=True)
+    quick = congestion.limit
+    assert quick == 8 << 20 and not congestion.slow
     for _ in range(100):  # a key now and then
         now += 0.5
-        pace.sent(10, now)
-        pace.acknowledged(10, now + 0.005, limited=False)
-    assert pace.limit == quick
-    pace.new_pipe(now)
-    assert pace.limit == 1 << 18
+        congestion.sent(10, now)
+        congestion.acknowledged(10, now + 0.005, limited=False)
+    assert congestion.limit == quick
+    congestion.new_pipe(now)
+    assert congestion.limit == 1 << 18
 
 
 def test_a_quick_line_is_acknowledged_seldom_and_a_slow_one_often() -> None:
@@ -245,7 +245,7 @@ class Written:
 def test_a_full_line_asks_what_has_arrived() -> None:
     """Else both ends would wait for the next tick: one for room, one for more to report."""
     pipe = Written()
-    outbox = Outbox(1 << 20, Pace(10_000, 10_000, 10_000), lambda: 0.0, lambda stream: None)
+    outbox = Outbox(1 << 20, Congestion(10_000, 10_000, 10_000), lambda: 0.0, lambda stream: None)
     outbox.attach(pipe, 0)
     frames = [encode_payload(DATA, 1, bytes(8_000)) for _ in range(6)]
     for frame in frames:

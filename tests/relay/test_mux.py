@@ -24,8 +24,8 @@ def test_a_stream_carries_both_directions_and_both_ends() -> None:
     other.stream.send_eof()
     world.settle()
     assert bytes(end.data) == b"answer" and end.eof
-    assert world.gate.streams == world.relay.streams == 0
-    assert world.gate.kept_cost == world.relay.kept_cost == 0
+    assert world.proxy.streams == world.relay.streams == 0
+    assert world.proxy.kept_cost == world.relay.kept_cost == 0
 
 
 def _conversation(world: World) -> None:
@@ -33,8 +33,8 @@ def _conversation(world: World) -> None:
         end = world.open(b"t%d" % number)
         assert end.stream is not None
         end.stream.send(bytes(range(number, number + 40)))
-    world.gate_ends[2].stream.send_eof()  # type: ignore[union-attr]
-    world.gate_ends[3].stream.reset(7)  # type: ignore[union-attr]
+    world.proxy_ends[2].stream.send_eof()  # type: ignore[union-attr]
+    world.proxy_ends[3].stream.reset(7)  # type: ignore[union-attr]
 
 
 def test_a_cut_at_every_byte_of_both_directions() -> None:
@@ -66,7 +66,7 @@ def test_a_cut_at_every_byte_of_both_directions() -> None:
             assert bytes(one.data) == bytes(range(40)), (direction, cut)
             assert bytes(two.data) == bytes(range(1, 41)) and two.eof, (direction, cut)
             assert bytes(range(2, 42)).startswith(bytes(three.data)) and three.reset == 7
-            assert bytes(world.gate_ends[1].data) == b"answer of the relay" * 3, (direction, cut)
+            assert bytes(world.proxy_ends[1].data) == b"answer of the relay" * 3, (direction, cut)
 
 
 def test_two_cuts_inside_one_frame() -> None:
@@ -121,38 +121,38 @@ def test_any_interleaving_of_streams_and_cuts(
     world = World()
     sent: dict[tuple[str, int], bytearray] = {}
     for name, first, second in actions:
-        gate_ends = [e for e in world.gate_ends.values() if not e.stream.finished]  # type: ignore[union-attr]
+        proxy_ends = [e for e in world.proxy_ends.values() if not e.stream.finished]  # type: ignore[union-attr]
         relay_ends = [e for e in world.relay_ends.values() if not e.stream.finished]  # type: ignore[union-attr]
-        if name == "open" and world.gate.can_open():
+        if name == "open" and world.proxy.can_open():
             world.open(b"x" * (first % 20))
-        elif name in ("send", "eof", "reset") and gate_ends:
-            _act(name, gate_ends[first % len(gate_ends)], "up", second, dice, sent)
+        elif name in ("send", "eof", "reset") and proxy_ends:
+            _act(name, proxy_ends[first % len(proxy_ends)], "up", second, dice, sent)
         elif name in ("answer", "answer_eof") and relay_ends:
             action = "send" if name == "answer" else "eof"
             _act(action, relay_ends[first % len(relay_ends)], "down", second, dice, sent)
         elif name == "move":
             world.move(first, second)
         elif name == "consume":
-            for end in [*world.gate_ends.values(), *world.relay_ends.values()]:
+            for end in [*world.proxy_ends.values(), *world.relay_ends.values()]:
                 end.consume()
         elif name == "cut":
             world.move(first, second)
             world.reconnect()
         elif name == "ping":
-            world.gate.ping(first)
+            world.proxy.ping(first)
         for number, end in world.relay_ends.items():
             assert sent.get(("up", number), bytearray()).startswith(end.data)
-        for number, end in world.gate_ends.items():
+        for number, end in world.proxy_ends.items():
             assert sent.get(("down", number), bytearray()).startswith(end.data)
     world.settle()
     for number, end in world.relay_ends.items():
         if ("reset", number) not in sent:
-            assert end.reset is None and world.gate_ends[number].reset is None
+            assert end.reset is None and world.proxy_ends[number].reset is None
             assert end.data == sent.get(("up", number), bytearray())
-            assert world.gate_ends[number].data == sent.get(("down", number), bytearray())
+            assert world.proxy_ends[number].data == sent.get(("down", number), bytearray())
             assert end.eof == (("eof-up", number) in sent)
-            assert world.gate_ends[number].eof == (("eof-down", number) in sent)
-    assert world.gate.streams == world.relay.streams
+            assert world.proxy_ends[number].eof == (("eof-down", number) in sent)
+    assert world.proxy.streams == world.relay.streams
     # A paused sender may still add what it had in hand: one piece for each stream.
     assert world.most_kept <= SMALL.unacked + SMALL.streams * 400
 

@@ -41,7 +41,7 @@ def test_a_window_grows_for_a_quick_reader_within_the_common_budget() -> None:
     windows = [end.stream.window for end in world.relay_ends.values()]  # type: ignore[union-attr]
     assert max(windows) == SMALL.most_window
     assert sum(windows) <= 4 * SMALL.first_window + SMALL.growth
-    for end in world.gate_ends.values():
+    for end in world.proxy_ends.values():
         end.stream.reset()  # type: ignore[union-attr]
     world.settle()
     send_pieces(world.open(), 5000)
@@ -54,14 +54,14 @@ def test_reading_stops_while_nothing_is_acknowledged() -> None:
     world = World(limits)
     ends = [world.open() for _ in range(4)]
     rounds = 0
-    world.gate.detach()
+    world.proxy.detach()
     while not all(end.paused for end in ends):
         for end in ends:
             if not end.paused:
                 end.stream.send(bytes(100))  # type: ignore[union-attr]
         rounds += 1
         assert rounds < 100
-    assert world.gate.kept_cost < limits.unacked + 4 * 200
+    assert world.proxy.kept_cost < limits.unacked + 4 * 200
     world.reconnect()
     world.settle()
     assert not any(end.paused for end in ends)
@@ -127,7 +127,7 @@ def test_more_than_the_limit_at_once_is_held_and_shared_fairly() -> None:
     for end, data in zip(ends, sent, strict=True):
         for start in range(0, len(data), 100):
             end.stream.send(data[start : start + 100])  # type: ignore[union-attr]
-    assert world.gate.kept_cost < 2 * limits.unacked
+    assert world.proxy.kept_cost < 2 * limits.unacked
     while min((len(end.data) for end in world.relay_ends.values()), default=0) < 1000:
         assert world.move(), "a stream starves"
         most = max((len(end.data) for end in world.relay_ends.values()), default=0)
@@ -140,7 +140,7 @@ def test_more_than_the_limit_at_once_is_held_and_shared_fairly() -> None:
 def test_pings_do_not_pile_up_in_a_pipe_that_takes_nothing() -> None:
     world = World()
     for _ in range(1000):
-        world.gate.ping(1)
+        world.proxy.ping(1)
     assert world.up.queued() < 3 * SMALL.pipe_queue
 
 
@@ -164,7 +164,7 @@ def test_an_endpoint_that_fails_harms_only_its_own_stream() -> None:
 
     world = World()
     bad, good = Failing(), world.open()
-    bad.stream = world.gate.open(b"", bad)
+    bad.stream = world.proxy.open(b"", bad)
     world.move()
     for number in (1, 2):
         world.relay_ends[number].stream.send(b"to both")  # type: ignore[union-attr]
@@ -181,8 +181,8 @@ def test_bye_ends_all_streams_at_the_other_end() -> None:
     world.reconnect()
     world.open()
     world.move()
-    world.gate.bye(frames.LEAVING)
-    assert world.gate_ends[1].reset == frames.ENDED
+    world.proxy.bye(frames.LEAVING)
+    assert world.proxy_ends[1].reset == frames.ENDED
     world.relay.receive(bytes(world.up.bytes))
     assert codes == [frames.LEAVING]
     assert world.relay_ends[1].reset == frames.ENDED and world.relay.ended
@@ -191,9 +191,9 @@ def test_bye_ends_all_streams_at_the_other_end() -> None:
 def test_pong_brings_the_token_back() -> None:
     tokens: list[int] = []
     world = World()
-    world.gate = Mux(on_pong=tokens.append, limits=SMALL)
+    world.proxy = Mux(on_pong=tokens.append, limits=SMALL)
     world.reconnect()
-    world.gate.ping(123456789012345)
+    world.proxy.ping(123456789012345)
     world.move()
     world.move()
     assert tokens == [123456789012345]

@@ -14,9 +14,9 @@ from tests.relay.wire import SMALL, End, Wire, World
 BAD_FRAMES = {
     "unknown type": encode_frame(77, 1, 0),
     "type zero": encode_frame(0, 1, 0),
-    "too much payload": encode_frame(frames.DATA, 1, frames.MAX_PAYLOAD + 1),
+    "too much payload": encode_frame(frames.DATA, 1, frames.MAX_PAYLOAD_BYTES + 1),
     "empty payload": encode_frame(frames.DATA, 1, 0),
-    "a name too long": encode_frame(frames.OPEN, 2, frames.MAX_TARGET + 1),
+    "a name too long": encode_frame(frames.OPEN, 2, frames.MAX_TARGET_BYTES + 1),
     "opened twice": encode_payload(frames.OPEN, 1, b""),
     "data for nobody": encode_payload(frames.DATA, 9, b"x"),
     "the end of nobody": encode_frame(frames.EOF, 9),
@@ -40,9 +40,9 @@ def test_what_no_correct_end_sends_is_refused(name: str) -> None:
     assert world.relay.streams <= SMALL.streams
 
 
-def test_a_gate_accepts_no_streams() -> None:
+def test_a_proxy_accepts_no_streams() -> None:
     with pytest.raises(ProtocolError):
-        World().gate.receive(encode_payload(frames.OPEN, 1, b""))
+        World().proxy.receive(encode_payload(frames.OPEN, 1, b""))
 
 
 def test_a_replay_that_differs_from_the_cut_frame_is_refused() -> None:
@@ -60,11 +60,11 @@ def test_resuming_with_counts_that_cannot_be_is_refused() -> None:
     world.open().stream.send(b"abc")  # type: ignore[union-attr]
     world.settle()
     acknowledged = world.relay.received
-    assert world.gate.can_resume(acknowledged)
+    assert world.proxy.can_resume(acknowledged)
     for count in (acknowledged - 1, acknowledged + 1):
-        assert not world.gate.can_resume(count)
+        assert not world.proxy.can_resume(count)
         with pytest.raises(ProtocolError):
-            world.gate.attach(Wire(), count)
+            world.proxy.attach(Wire(), count)
 
 
 def test_answers_that_nobody_takes_are_bounded() -> None:

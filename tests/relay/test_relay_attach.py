@@ -92,16 +92,16 @@ async def test_no_hello_in_time_is_closed(tmp_path: Path) -> None:
         for talk in (b"", b"JH"):
             reader, writer = await asyncio.open_unix_connection(str(tmp_path / "relay.sock"))
             writer.write(talk)
-            heard = await asyncio.wait_for(reader.read(), PATIENCE)
-            assert len(heard) == (frames.CHALLENGE_SIZE if talk else 0)
+            received = await asyncio.wait_for(reader.read(), PATIENCE)
+            assert len(received) == (frames.CHALLENGE_SIZE if talk else 0)
             writer.close()
-        assert not table.doors
+        assert not table.pipes
     finally:
         accepting.close()
         table.close()
 
 
-async def test_a_flood_of_pipes_does_not_keep_the_gate_out(node: RelayProcess) -> None:
+async def test_a_flood_of_pipes_does_not_keep_the_proxy_out(node: RelayProcess) -> None:
     before = node.descriptors()
     flood = []
     for number in range(300):
@@ -112,13 +112,13 @@ async def test_a_flood_of_pipes_does_not_keep_the_gate_out(node: RelayProcess) -
             await asyncio.sleep(0.05)
     link = await linked(node)
     assert bytes((await ask(link, b"in")).data) == b"in"
-    assert node.descriptors() <= before + sessions.MOST_DOORS + 64 + 4
+    assert node.descriptors() <= before + sessions.MAX_PIPES + 64 + 4
     for raw in flood:
         raw.socket.close()
     await link.close()
 
 
-async def test_a_new_gate_of_the_same_owner_replaces_the_old_one(node: RelayProcess) -> None:
+async def test_a_new_proxy_of_the_same_owner_replaces_the_old_one(node: RelayProcess) -> None:
     reached, closed = asyncio.Event(), asyncio.Event()
 
     async def watch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -118,8 +118,8 @@ async def test_a_tcp_port_only_if_asked_for_and_only_with_the_secret() -> None:
         with socket.create_connection(("127.0.0.1", port)) as raw:
             raw.settimeout(PATIENCE)
             raw.sendall(b"A")  # descriptors cannot come this way
-            heard = b"".join(iter(lambda: raw.recv(4096), b""))
-            assert heard[frames.CHALLENGE_SIZE + 4] == frames.UNKNOWN_VERSION
+            received = b"".join(iter(lambda: raw.recv(4096), b""))
+            assert received[frames.CHALLENGE_SIZE + 4] == frames.UNKNOWN_VERSION
         _, pipe = await loop.create_connection(SocketPipe, "127.0.0.1", port)
         link = Link(SECRET, "laptop")
         await link.attach(pipe)

@@ -69,13 +69,13 @@ class Wire:
 
 
 class World:
-    """A gate, a relay, and the pipe of the moment between them."""
+    """A proxy, a relay, and the pipe of the moment between them."""
 
     def __init__(self, limits: Limits = SMALL) -> None:
         self.relay_ends: dict[int, End] = {}
-        self.gate = Mux(limits=limits)
+        self.proxy = Mux(limits=limits)
         self.relay = Mux(accept=self._accept, limits=limits)
-        self.gate_ends: dict[int, End] = {}
+        self.proxy_ends: dict[int, End] = {}
         self.most_kept = 0
         self.reconnect()
 
@@ -87,38 +87,38 @@ class World:
 
     def open(self, target: bytes = b"") -> End:
         end = End()
-        end.stream = self.gate.open(target, end)
-        self.gate_ends[end.stream.number] = end
+        end.stream = self.proxy.open(target, end)
+        self.proxy_ends[end.stream.number] = end
         return end
 
     def reconnect(self) -> None:
         """The old pipe with all that was on its way is gone; a new one resumes."""
         self.up, self.down = Wire(), Wire()
-        gate_has, relay_has = self.gate.received, self.relay.received
-        self.relay.attach(self.down, gate_has)
-        self.gate.attach(self.up, relay_has)
+        proxy_has, relay_has = self.proxy.received, self.relay.received
+        self.relay.attach(self.down, proxy_has)
+        self.proxy.attach(self.up, relay_has)
 
     def move(self, up: int = 1 << 30, down: int = 1 << 30) -> int:
         """Bring at most so many bytes to the other ends."""
         data, self.up.bytes = bytes(self.up.bytes[:up]), self.up.bytes[up:]
         back, self.down.bytes = bytes(self.down.bytes[:down]), self.down.bytes[down:]
         self.relay.receive(data)
-        self.gate.receive(back)
-        self.gate.pump()
+        self.proxy.receive(back)
+        self.proxy.pump()
         self.relay.pump()
-        self.most_kept = max(self.most_kept, self.gate.kept_cost, self.relay.kept_cost)
+        self.most_kept = max(self.most_kept, self.proxy.kept_cost, self.relay.kept_cost)
         return len(data) + len(back)
 
     def settle(self) -> None:
         """Until nothing moves: everybody consumes, both sides acknowledge."""
         for _ in range(10_000):
             moved = self.move()
-            for end in [*self.gate_ends.values(), *self.relay_ends.values()]:
+            for end in [*self.proxy_ends.values(), *self.relay_ends.values()]:
                 if end.unconsumed:
                     end.consume()
                     moved += 1
             if not moved:
-                self.gate.ping(1)
-                if not self.up.bytes or (not self.gate.kept_cost and not self.relay.kept_cost):
+                self.proxy.ping(1)
+                if not self.up.bytes or (not self.proxy.kept_cost and not self.relay.kept_cost):
                     return
         raise AssertionError("it never settles")

@@ -63,7 +63,7 @@ def _gpus(flag: str) -> Request:
     return Request(gpus=1, gpu_type="a100", gpu_flag=flag)
 
 
-#: One example for every way in which the product calls Slurm.
+#: One example for every way in which the product calls Slurm, and for what its checks ask besides.
 TABLE: tuple[Sequence[str], ...] = (
     queue.jobs_argv(name="name", ids=["1"], every_task=True, ended=True),
     queue.start_argv(["1"]),
@@ -74,15 +74,13 @@ TABLE: tuple[Sequence[str], ...] = (
     sstat.usage_argv("1"),
     inventory.partitions_argv(),
     inventory.groups_argv(),
-    inventory.nodes_argv(),
     associations.associations_argv("user"),
     associations.qos_argv(),
     associations.shares_argv(),
-    jobcontrol.cancel_argv(["1"], signal="USR1", batch=True),
+    jobcontrol.cancel_argv(["1"]),
     jobcontrol.hold_argv(["1"]),
     jobcontrol.release_argv(["1"]),
     jobcontrol.requeue_argv(["1"]),
-    jobcontrol.time_limit_argv("1", 60),
     *(allocate.salloc_argv(request) for request in (_EVERYTHING, *map(_gpus, ("gpus", "gres")))),
     allocate.salloc_argv(_gpus("gpus-per-node")),
     allocate.step_argv(
@@ -98,6 +96,10 @@ TABLE: tuple[Sequence[str], ...] = (
     *(["sh", "-c", jobtext.on_every_node(beside=beside)] for beside in (False, True)),
     ["sh", "-c", jobtext.cancel_tail(2)],
     ["sh", "-c", jobtext.requeue()],
+    # not ours, but typed by people, also on the embedded cluster
+    ["scancel", "--signal=USR1", "--batch", "1"],
+    ["scontrol", "update", "JobId=1", "TimeLimit=5"],
+    ["sinfo", "--noheader", "--Node", "--Format=NodeHost,StateLong,CPUsState,GresUsed"],
 )
 
 
@@ -147,9 +149,9 @@ def _keyword(word: str) -> Iterator[str]:
 
 def slurm_commands(argv: Sequence[str]) -> Iterator[Sequence[str]]:
     """The Slurm commands in an argument vector, behind env, sh and other wrappers too."""
-    for place, word in enumerate(argv):
+    for position, word in enumerate(argv):
         if word.rpartition("/")[2] in PROGRAMS:
-            yield [word.rpartition("/")[2], *argv[place + 1 :]]
+            yield [word.rpartition("/")[2], *argv[position + 1 :]]
             return
         if re.search(r"\s", word):
             yield from _in_script(word)

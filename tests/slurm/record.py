@@ -137,7 +137,6 @@ async def record_jobs(kept: Recorder) -> None:
     await kept.keep("scontrol-array", showjob.detail_argv(array.job_id))
     await kept.keep("scontrol-task", showjob.detail_argv(f"{array.job_id}_1"))
     await kept.keep("scontrol-het", showjob.detail_argv(het_id))
-    await kept.keep("sinfo-nodes", inventory.nodes_argv())
     await kept.keep("sinfo-groups", inventory.groups_argv())
     await kept.keep("scontrol-partition", inventory.partitions_argv())
     await kept.keep("scancel-other", jobcontrol.cancel_argv([plain]), user="mallory")
@@ -145,7 +144,9 @@ async def record_jobs(kept: Recorder) -> None:
     await kept.keep("hold-unknown", jobcontrol.hold_argv(["99999"]))
     await kept.keep("scancel-unknown", jobcontrol.cancel_argv(["99999"]))
     await kept.keep("requeue-waiting", jobcontrol.requeue_argv(waiting))
-    await kept.keep("longer-refused", jobcontrol.time_limit_argv(plain, 2_000_000))
+    await kept.keep(
+        "longer-refused", ["scontrol", "update", f"JobId={plain}", "TimeLimit=23-03:33:20"]
+    )
     await kept.keep("scontrol-unknown", showjob.detail_argv("99999"))
     await kept.keep("squeue-unknown", queue.jobs_argv(ids=["99999"]))
     await kept.clear()

@@ -21,7 +21,7 @@ from tests.slurm.runners import HostRunner, PlainRunner
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 #: The late job needs a minute and a half on the real cluster.
-PATIENCE = 240
+TIMEOUT_SECONDS = 240
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["real", "demo"])
@@ -45,7 +45,7 @@ async def bench(
         yield made
 
 
-@pytest.mark.timeout(PATIENCE)
+@pytest.mark.timeout(TIMEOUT_SECONDS)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_conformance(bench: Bench, check: Check) -> None:
     try:

@@ -1,4 +1,4 @@
-"""Host lists, there and back."""
+"""Host lists, written out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_hpc.errors import HpcError, UnreadableAnswer, UsageError
-from jupyter_hpc.slurm.hostlist import compress, expand, first
+from jupyter_hpc.errors import HpcError, UnreadableAnswer
+from jupyter_hpc.slurm.hostlist import expand, first
 from tests.cluster.cluster import Cluster
 
 EXAMPLES = {
@@ -84,50 +84,9 @@ def test_any_text_gives_hosts_or_our_error(text: str) -> None:
     assert len(hosts) <= 1000
 
 
-_names = st.from_regex(r"[a-z][a-z0-9.-]{0,6}[a-z]?[0-9]{0,4}", fullmatch=True)
-
-
-@given(st.lists(_names, max_size=30))
-def test_compressed_names_expand_to_the_same(names: list[str]) -> None:
-    assert sorted(expand(compress(names))) == sorted(names)
-
-
-@given(st.integers(0, 99), st.integers(0, 60), st.integers(1, 4))
-def test_padded_ranges(low: int, more: int, width: int) -> None:
-    names = [f"gpu{number:0{width}d}" for number in range(low, low + more + 1)]
-    short = compress(names)
-    assert expand(short) == names
-    assert short.count(",") == 0
-
-
-@pytest.mark.parametrize(
-    ("names", "text"),
-    [
-        (["gcn50", "gcn41", "gcn42", "gcn43"], "gcn[41-43,50]"),
-        (["n9", "n10"], "n[9-10]"),
-        (["n09", "n10"], "n[09-10]"),
-        (["n9", "n09"], "n[09,9]"),
-        (["a-int1", "b"], "a-int1,b"),
-        (["n1-int", "n2-int"], "n1-int,n2-int"),
-        ([], ""),
-    ],
-)
-def test_compress(names: list[str], text: str) -> None:
-    assert compress(names) == text
-
-
-@pytest.mark.parametrize("name", ["", "a,b", "a[1]", "a b", "a\n"])
-def test_compress_refuses_what_is_no_name(name: str) -> None:
-    with pytest.raises(UsageError):
-        compress([name])
-
-
 def test_slurm_itself_agrees(cluster: Cluster) -> None:
     # text after a bracket is understood from 23.11 on only
     for text, hosts in EXAMPLES.items():
         if not re.search(r"\][^,\[\]]+(?:,|$)", text):
             shown = cluster.run("login1", ["scontrol", "show", "hostnames", text], check=True)
             assert shown.stdout.split() == hosts, text
-    names = ["n9", "n10", "n010", "gpu01", "gpu02", "rack0_b1"]
-    shown = cluster.run("login1", ["scontrol", "show", "hostnames", compress(names)], check=True)
-    assert sorted(shown.stdout.split()) == sorted(names)

@@ -1,11 +1,8 @@
-"""Partitions, nodes, accounts and QOS, read from what a real cluster answered."""
+"""Partitions, accounts and QOS, read from what a real cluster answered."""
 
 from __future__ import annotations
 
-import re
-
 from jupyter_hpc.slurm import associations, inventory
-from jupyter_hpc.slurm.fields import SEPARATOR
 from jupyter_hpc.slurm.models import GpuCount
 from tests.slurm.runners import recording
 
@@ -13,7 +10,6 @@ from tests.slurm.runners import recording
 def test_the_recorded_commands_are_the_ones_we_build() -> None:
     assert recording("scontrol-partition").argv == tuple(inventory.partitions_argv())
     assert recording("sinfo-groups").argv == tuple(inventory.groups_argv())
-    assert recording("sinfo-nodes").argv == tuple(inventory.nodes_argv())
     argv = associations.associations_argv("alice")
     assert recording("sacctmgr-associations").argv == tuple(argv)
     assert recording("sacctmgr-qos").argv == tuple(associations.qos_argv())
@@ -49,48 +45,6 @@ def test_limits_of_a_stricter_partition() -> None:
     assert gpu.max_memory_mb_per_node == 30000
     assert gpu.gpus == (GpuCount("a100", 2), GpuCount("p4", 2))  # from the partition's TRES
     assert (gpu.cpus_per_node, gpu.node_gpus) == (None, ())
-
-
-def test_nodes_with_what_is_used() -> None:
-    nodes = {node.name: node for node in inventory.read_nodes(recording("sinfo-nodes").stdout)}
-    assert set(nodes) == {"cpu01", "gpu01"}
-    gpu = nodes["gpu01"]
-    assert gpu.partitions == ("gpu",)
-    assert (gpu.cpus, gpu.memory_mb) == (8, 32000)
-    assert gpu.cpus_allocated > 0
-    assert gpu.gpus == (GpuCount("a100", 2), GpuCount("p4", 2))
-    assert gpu.gpus_used == 4
-    assert gpu.usable and gpu.state in ("mixed", "allocated")
-    assert nodes["cpu01"].gpus_used == 0
-
-
-def test_marks_on_node_states() -> None:
-    text = recording("sinfo-nodes").stdout
-    for printed, state, flags, usable in (
-        ("idle~", "idle", "~", True),
-        ("down*", "down", "*", False),
-        ("mixed*", "mixed", "*", False),
-        ("drained", "drained", "", False),
-        ("allocated+", "allocated", "+", True),
-        ("idle$", "idle", "$", False),
-        ("STRANGE", "strange", "", False),
-    ):
-        changed = re.sub(r"(?<=cpu01\x1fcpu\x1f)\w+", printed, text)
-        node = inventory.read_nodes(changed)[0]
-        assert (node.name, node.state, node.flags, node.usable) == ("cpu01", state, flags, usable)
-
-
-def test_a_node_in_several_partitions_is_one_node() -> None:
-    text = recording("sinfo-nodes").stdout
-    rows = text.splitlines(keepends=True)
-    again = [
-        row.replace(f"{SEPARATOR}cpu{SEPARATOR}", f"{SEPARATOR}debug{SEPARATOR}") for row in rows
-    ]
-    nodes = inventory.read_nodes("".join([*rows, again[0]]))
-    assert {node.name: node.partitions for node in nodes} == {
-        "cpu01": ("cpu", "debug"),
-        "gpu01": ("gpu",),
-    }
 
 
 def test_accounts() -> None:

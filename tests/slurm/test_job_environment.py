@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_hpc.slurm.job_environment import read_surroundings
+from jupyter_hpc.slurm.job_environment import read_job_environment
 
 #: A step of `srun --jobid --overlap` on Slurm 22.05, from the test cluster.
 STEP = {
@@ -18,21 +18,21 @@ STEP = {
 
 
 def test_outside_a_job_there_is_nothing() -> None:
-    assert read_surroundings({"PATH": "/bin"}) is None
-    assert read_surroundings({"SLURM_JOB_ID": "x"}) is None
+    assert read_job_environment({"PATH": "/bin"}) is None
+    assert read_job_environment({"SLURM_JOB_ID": "x"}) is None
 
 
 def test_a_step_knows_its_job() -> None:
-    around = read_surroundings(STEP)
-    assert around is not None
-    assert (around.id, around.partition, around.nodes) == ("17", "gpu", ("gpu01",))
-    assert (around.gpus, around.gpu_list) == (1, "0")
-    assert around.name is None, "in a step the variable holds the step's name"
-    assert (around.ends, around.cpus, around.memory_mb) == (None, None, None)
+    found = read_job_environment(STEP)
+    assert found is not None
+    assert (found.id, found.partition, found.nodes) == ("17", "gpu", ("gpu01",))
+    assert (found.gpus, found.gpu_list) == (1, "0")
+    assert found.name is None, "in a step the variable holds the step's name"
+    assert (found.ends, found.cpus, found.memory_mb) == (None, None, None)
 
 
 def test_a_batch_job_on_several_nodes() -> None:
-    around = read_surroundings(
+    found = read_job_environment(
         {
             "SLURM_JOB_ID": "20",
             "SLURM_JOB_NAME": "my job",
@@ -45,21 +45,21 @@ def test_a_batch_job_on_several_nodes() -> None:
             "SLURM_JOB_END_TIME": "4600",
         }
     )
-    assert around is not None
-    assert around.nodes == ("n01", "n02", "n03")
-    assert (around.cpus, around.memory_mb) == (16, 1600)
-    assert (around.gpus, around.gpu_type) == (6, "a100")
-    assert (around.started, around.ends, around.name) == (1000, 4600, "my job")
+    assert found is not None
+    assert found.nodes == ("n01", "n02", "n03")
+    assert (found.cpus, found.memory_mb) == (16, 1600)
+    assert (found.gpus, found.gpu_type) == (6, "a100")
+    assert (found.started, found.ends, found.name) == (1000, 4600, "my job")
 
 
 def test_an_array_task_is_named_as_squeue_names_it() -> None:
     environ = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"}
-    around = read_surroundings(environ)
-    assert around is not None and around.id == "7_2"
+    found = read_job_environment(environ)
+    assert found is not None and found.id == "7_2"
 
 
 def test_odd_values_are_not_known() -> None:
-    around = read_surroundings(
+    found = read_job_environment(
         {
             "SLURM_JOB_ID": "9",
             "SLURM_JOB_NODELIST": "box[000x111]",
@@ -67,6 +67,6 @@ def test_odd_values_are_not_known() -> None:
             "SLURM_MEM_PER_NODE": "0",
         }
     )
-    assert around is not None
-    assert (around.ends, around.memory_mb) == (None, None)
-    assert around.nodes == ("box[000x111]",)
+    assert found is not None
+    assert (found.ends, found.memory_mb) == (None, None)
+    assert found.nodes == ("box[000x111]",)

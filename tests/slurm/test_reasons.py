@@ -99,10 +99,10 @@ SENTENCES = [
 
 @pytest.mark.parametrize("code", [*CODES, *LIMITS, *SENTENCES])
 def test_every_reason_has_words(code: str) -> None:
-    told = explain_reason(code)
-    assert told.known, code
-    assert told.text.endswith(".") and told.advice.endswith(".")
-    assert told.text[0].isupper()
+    explanation = explain_reason(code)
+    assert explanation.known, code
+    assert explanation.text.endswith(".") and explanation.advice.endswith(".")
+    assert explanation.text[0].isupper()
 
 
 @pytest.mark.parametrize(
@@ -129,22 +129,22 @@ def test_every_reason_has_words(code: str) -> None:
     ],
 )
 def test_what_is_said(code: str, words: str, stuck: bool) -> None:
-    told = explain_reason(code)
-    assert words in told.text
-    assert told.stuck is stuck
+    explanation = explain_reason(code)
+    assert words in explanation.text
+    assert explanation.stuck is stuck
 
 
 @given(st.text())
 def test_any_reason_is_told_in_one_clean_line(code: str) -> None:
-    told = explain_reason(code)
-    assert told.text
-    assert not any(char in told.text for char in "\n\r\x1b\0")
+    explanation = explain_reason(code)
+    assert explanation.text
+    assert not any(char in explanation.text for char in "\n\r\x1b\0")
 
 
 def test_a_reason_of_a_newer_slurm_is_repeated() -> None:
-    told = explain_reason("MoonPhase\x1b[31m")
-    assert told.text == "Slurm gives the reason 'MoonPhase[31m'."
-    assert not told.known
+    explanation = explain_reason("MoonPhase\x1b[31m")
+    assert explanation.text == "Slurm gives the reason 'MoonPhase[31m'."
+    assert not explanation.known
 
 
 STATES = [

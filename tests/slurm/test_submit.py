@@ -126,7 +126,7 @@ def test_a_script_file_with_arguments() -> None:
 
 def test_the_surrounding_job_does_not_leak_into_the_new_one() -> None:
     argv = submit.sbatch_argv(Request())
-    cleared = [argv[place + 1] for place, word in enumerate(argv) if word == "-u"]
+    cleared = [argv[position + 1] for position, word in enumerate(argv) if word == "-u"]
     assert {"SLURM_MEM_PER_NODE", "SLURM_CPUS_PER_TASK", "SLURM_OVERLAP"} <= set(cleared)
     assert {"JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN"} <= set(cleared)
 
@@ -134,9 +134,9 @@ def test_the_surrounding_job_does_not_leak_into_the_new_one() -> None:
 def test_the_answer_of_a_submission() -> None:
     answer = recording("sbatch")
     assert submit.read_submitted(answer.stdout, answer.stderr).job_id == answer.stdout.strip()
-    told = submit.read_submitted("Welcome!\n123;mini\n", "sbatch: You will be charged.\n")
-    assert (told.job_id, told.cluster) == ("123", "mini")
-    assert told.messages == ("You will be charged.",)
+    submitted = submit.read_submitted("Welcome!\n123;mini\n", "sbatch: You will be charged.\n")
+    assert (submitted.job_id, submitted.cluster) == ("123", "mini")
+    assert submitted.messages == ("You will be charged.",)
 
 
 def test_an_answer_without_an_id_warns_that_the_job_may_exist() -> None:

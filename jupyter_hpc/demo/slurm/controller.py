@@ -20,7 +20,7 @@ from jupyter_hpc.demo.slurm.jobs import (
     PENDING,
     RUNNING,
     TIMEOUT,
-    ArrayPlace,
+    ArrayTask,
     Job,
     Request,
     Share,
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 #: The "signal" that Slurm shows for a job whose output cannot be opened.
 CANNOT_LAUNCH = 53
 #: Seconds a requeued job waits before it may start again.
-REQUEUE_DELAY = 5.0
+REQUEUE_DELAY_SECONDS = 5.0
 
 
 class Controller:
@@ -70,7 +70,7 @@ class Controller:
             log.error("A task of the demo's controller failed", exc_info=task.exception())
 
     async def stop(self) -> None:
-        """End the controller's own work; the processes are the warden's business."""
+        """End the controller's own work; the processes are the reaper's business."""
         self._stopping = True
         if self._alarm:
             self._alarm.cancel()
@@ -108,7 +108,7 @@ class Controller:
             )
             if task is not None:
                 job.has_own_id = False
-                job.array = ArrayPlace(
+                job.array = ArrayTask(
                     number, task, len(tasks), tasks[0], tasks[-1], task_step, task_limit
                 )
             made.append(job)
@@ -291,7 +291,7 @@ class Controller:
         job.script_exit = None
         job.start = job.end = 0.0
         job.next_step = 0
-        job.eligible = time.time() + REQUEUE_DELAY
+        job.eligible = time.time() + REQUEUE_DELAY_SECONDS
         job.notify()
         self.schedule()
 

@@ -10,7 +10,7 @@ from jupyter_hpc.demo.slurm.planner import demands
 from jupyter_hpc.demo.slurm.units import fold_numbers, write_memory
 
 #: squeue cuts the list of waiting array tasks after so many characters.
-LONGEST_TASKS = 64
+MAX_TASKS_CHARACTERS = 64
 
 
 def gpu_total(job: Job, inventory: Inventory) -> int:
@@ -75,8 +75,8 @@ def minimum_memory(job: Job, inventory: Inventory) -> str:
 def waiting_tasks(jobs: list[Job]) -> str:
     """The waiting tasks of one array as "2-4%1"."""
     text = fold_numbers([job.array.task for job in jobs if job.array])
-    if len(text) > LONGEST_TASKS:
-        text = text[: text.rindex(",", 0, LONGEST_TASKS)] + ",..."
+    if len(text) > MAX_TASKS_CHARACTERS:
+        text = text[: text.rindex(",", 0, MAX_TASKS_CHARACTERS)] + ",..."
     limit = jobs[0].array.limit if jobs[0].array else None
     return f"{text}%{limit}" if limit else text
 

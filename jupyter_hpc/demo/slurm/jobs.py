@@ -104,7 +104,6 @@ class Request:
     append: bool = False
     command: str = ""
     arguments: tuple[str, ...] = ()
-    submit_line: str = ""
     immediate: float | None = None
     reservation: str = ""
 
@@ -120,7 +119,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class ArrayPlace:
+class ArrayTask:
     """Where a task stands in its array."""
 
     job_id: int
@@ -174,7 +173,7 @@ class Job:
     submit_dir: str = "/"
     state: str = PENDING
     reason: str = "None"
-    array: ArrayPlace | None = None
+    array: ArrayTask | None = None
     has_own_id: bool = True  #: a waiting array task shares its array's id
     eligible: float = 0.0
     start: float = 0.0

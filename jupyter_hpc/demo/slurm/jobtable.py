@@ -9,7 +9,7 @@ from jupyter_hpc.demo.slurm.jobs import Job
 from jupyter_hpc.demo.slurm.units import read_numbers
 
 #: Finished jobs that sacct still knows; older ones are forgotten.
-HISTORY = 10_000
+MAX_JOBS_KEPT = 10_000
 
 
 class JobTable:
@@ -26,8 +26,8 @@ class JobTable:
 
     def add(self, jobs: list[Job]) -> None:
         self._jobs += jobs
-        if len(self._jobs) > HISTORY:
-            old = [job for job in self._jobs if job.done][: len(self._jobs) - HISTORY]
+        if len(self._jobs) > MAX_JOBS_KEPT:
+            old = [job for job in self._jobs if job.done][: len(self._jobs) - MAX_JOBS_KEPT]
             gone = set(old)
             self._jobs = [job for job in self._jobs if job not in gone]
 

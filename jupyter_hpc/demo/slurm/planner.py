@@ -16,7 +16,7 @@ from jupyter_hpc.demo.slurm.inventory import Inventory, Node
 from jupyter_hpc.demo.slurm.jobs import Request, Share
 
 #: Jobs per pass that get a place in the future; later ones only learn that they wait.
-DEPTH = 100
+MAX_JOBS_PLANNED = 100
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from jupyter_hpc.demo.slurm.admission import must_wait
 from jupyter_hpc.demo.slurm.inventory import Inventory
 from jupyter_hpc.demo.slurm.jobs import PENDING, Job, Request, Share
-from jupyter_hpc.demo.slurm.planner import DEPTH, Busy, place
+from jupyter_hpc.demo.slurm.planner import MAX_JOBS_PLANNED, Busy, place
 
 
 def priority(job: Job, inventory: Inventory) -> int:
@@ -46,7 +46,7 @@ def look_at_queue(
         array = job.array.job_id if job.array and not job.has_own_id else -1
         reason = same.get(array) or must_wait(job, jobs, inventory, now)
         job.planned = 0.0
-        if reason is None and index < DEPTH:
+        if reason is None and index < MAX_JOBS_PLANNED:
             found = place(job.request, busy, now, inventory)
             if found is not None:
                 busy += reserved(job.request, found.shares, found.start)
@@ -69,7 +69,7 @@ def expected(
 ) -> tuple[float, tuple[Share, ...]] | None:
     """Where and when the request would run behind everything that waits now."""
     busy = running(jobs, now)
-    for job in waiting(jobs, inventory)[:DEPTH]:
+    for job in waiting(jobs, inventory)[:MAX_JOBS_PLANNED]:
         if not must_wait(job, jobs, inventory, now):
             found = place(job.request, busy, now, inventory)
             if found is not None:

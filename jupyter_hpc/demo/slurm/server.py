@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 Command = Callable[[Call, Controller], Awaitable[int]]
 #: The longest greeting that is read: arguments and environment of one process.
-LONGEST_GREETING = 8 << 20
+MAX_GREETING_BYTES = 8 << 20
 
 
 class Hosts(Protocol):
@@ -81,7 +81,7 @@ class ControlServer:
     async def _serve(self, connection: socket.socket) -> None:
         try:
             size = LENGTH.unpack(await _exactly(connection, LENGTH.size))[0]
-            if size > LONGEST_GREETING:
+            if size > MAX_GREETING_BYTES:
                 raise EOFError
             body = await _exactly(connection, size)
         except (OSError, EOFError):

@@ -177,17 +177,17 @@ async def _start_tasks(
 
 async def _room(call: Call, job: Job, cpus: int) -> bool:
     """Wait until the steps that do not share leave enough CPUs; False if that ends early."""
-    told = False
+    announced = False
     while True:
         used = sum(s.cpus for s in job.steps if s.state == RUNNING and not s.overlap)
         if used + cpus <= job.cpus:
             break
-        if not told:
+        if not announced:
             call.say(
                 f"Job {job.id} step creation temporarily disabled, retrying "
                 "(Requested nodes are busy)"
             )
-            told = True
+            announced = True
         waits = {
             asyncio.ensure_future(job.changed.wait()),
             gone := asyncio.ensure_future(call.gone.wait()),
@@ -200,6 +200,6 @@ async def _room(call: Call, job: Job, cpus: int) -> bool:
         if ended:
             call.say(f"Cancelled pending step for job {job.id}")
             return False
-    if told:
+    if announced:
         call.say(f"Step created for job {job.id}")
     return True

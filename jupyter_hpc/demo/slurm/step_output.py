@@ -18,7 +18,7 @@ from jupyter_hpc.demo.slurm.steps import TaskFiles
 from jupyter_hpc.demo.ssh_session import make_pipe
 from jupyter_hpc.waiting import finish
 
-BLOCK = 1 << 18
+BLOCK_BYTES = 1 << 18
 
 
 class StepFiles:
@@ -71,7 +71,7 @@ class StepFiles:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if append else os.O_TRUNC)
             return os.open(self._path(wanted, task), flags, 0o644)
         read, write = make_pipe()
-        reader = asyncio.StreamReader(limit=BLOCK)
+        reader = asyncio.StreamReader(limit=BLOCK_BYTES)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read, "rb", 0)
         )
@@ -89,7 +89,7 @@ class StepFiles:
         label: bytes,
     ) -> None:
         held = b""
-        while data := await reader.read(BLOCK):
+        while data := await reader.read(BLOCK_BYTES):
             if not self._unbuffered:
                 # As slurmstepd does: only whole lines leave, the rest waits for its end.
                 data, newline, held = (held + data).rpartition(b"\n")

@@ -15,7 +15,7 @@ from jupyter_hpc.demo.slurm.units import fold_numbers
 
 ABORTED = "Job step aborted: Waiting up to 7 seconds for job step to finish."
 #: Seconds within which a second interrupt ends the step.
-INTERRUPT_TWICE = 1.0
+INTERRUPT_TWICE_SECONDS = 1.0
 
 
 class StepWatch:
@@ -46,7 +46,10 @@ class StepWatch:
             if number in (signal.SIGUSR1, signal.SIGUSR2):
                 send_to_step(self._step, number)
                 continue
-            if number == signal.SIGINT and time.monotonic() - self._interrupted > INTERRUPT_TWICE:
+            if (
+                number == signal.SIGINT
+                and time.monotonic() - self._interrupted > INTERRUPT_TWICE_SECONDS
+            ):
                 self._interrupted = time.monotonic()
                 self._call.say("interrupt (one more within 1 sec to abort)")
                 tasks = fold_numbers(list(range(self._step.tasks)))

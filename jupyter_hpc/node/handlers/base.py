@@ -19,7 +19,7 @@ from jupyter_hpc.node.values import encode
 SERVICES_KEY = "jupyter_hpc_services"
 
 #: A longer body is no request of the dialog, and to read it would stop the event loop.
-LONGEST_BODY = 1 << 20
+MAX_BODY_BYTES = 1 << 20
 
 #: The one place that says which error is which status; the first match counts, so
 #: narrow classes stand before their bases.
@@ -88,7 +88,7 @@ class HpcHandler(APIHandler):
 
     def get_json_body(self) -> Any:
         """The body of a request of the dialog, which is short."""
-        if len(self.request.body) > LONGEST_BODY:
+        if len(self.request.body) > MAX_BODY_BYTES:
             raise HTTPError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "This request is too long.")
         return super().get_json_body()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jupyter_hpc.node.services.stream import Stream
 
 #: A request of a tab is a short list.
-LONGEST_MESSAGE = 64 * 1024
+MAX_MESSAGE_CHARACTERS = 64 * 1024
 
 
 class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
@@ -41,7 +41,7 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         if self._stream is None:
             return
         try:
-            request = json.loads(message) if len(message) <= LONGEST_MESSAGE else None
+            request = json.loads(message) if len(message) <= MAX_MESSAGE_CHARACTERS else None
         except (ValueError, RecursionError):
             request = None
         await self._stream.receive(request)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: Accounts hardly change; so long they are not asked for again.
-ACCOUNTS_LIFETIME = 600.0
+ACCOUNTS_LIFETIME_SECONDS = 600.0
 
 #: Deadlines: of reading and converting, and of each run of a comparison.
 CONVERT_SECONDS = 60.0
@@ -71,7 +71,7 @@ class BatchService:
         self._on_submit = on_submit
         self._enabled = enabled
         self._accounts: Cached[list[Association]] = Cached(
-            client.associations, ACCOUNTS_LIFETIME, floor=60.0
+            client.associations, ACCOUNTS_LIFETIME_SECONDS, floor=60.0
         )
 
     async def convert(self, body: object) -> dict[str, object]:
@@ -141,13 +141,13 @@ class BatchService:
     def _find(self, path: str) -> Path:
         """The notebook's file; like the file browser it follows links but leads nowhere else."""
         root = os.path.abspath(self._root or os.curdir)
-        place = os.path.abspath(os.path.join(root, path.lstrip("/")))
-        if "\0" in path or os.path.commonpath([root, place]) != root or place == root:
+        target = os.path.abspath(os.path.join(root, path.lstrip("/")))
+        if "\0" in path or os.path.commonpath([root, target]) != root or target == root:
             raise UsageError(
                 f"{printable(path, 200)!r} is outside of the folder that this server shows.",
                 "Move the notebook below it.",
             )
-        return Path(place)
+        return Path(target)
 
     def _options(self, asked: BatchRequest, found: list[Finding]) -> batch.SubmitOptions:
         """The options of a submit; those that cannot be used are reported and left out."""

@@ -19,7 +19,7 @@ _NUMBERS = ("nodes", "tasks", "cpus", "gpus")
 _TEXTS = tuple(key for key in ALLOCATION_KEYS if key not in _NUMBERS)
 
 #: A name or value longer than this is no name or value.
-_LONGEST = 4000
+_MAX_CHARACTERS = 4000
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,16 @@ def _texts(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
         isinstance(item, str) and _is_whole(item) for item in value
     ):
         raise UsageError(f"{name!r} has to be a list of texts.", "")
-    if any(len(item) > _LONGEST or "\0" in item for item in value):
+    if any(len(item) > _MAX_CHARACTERS or "\0" in item for item in value):
         raise UsageError(f"{name!r} holds something that is no name or value.", "Correct it.")
     return tuple(item.strip() for item in value if item.strip())
 
 
 def _is_whole(text: str) -> bool:
     """Whether files and commands can hold it: not too long, and no half of a character."""
-    return len(text) <= _LONGEST and "\0" not in text and not re.search("[\ud800-\udfff]", text)
+    return (
+        len(text) <= _MAX_CHARACTERS and "\0" not in text and not re.search("[\ud800-\udfff]", text)
+    )
 
 
 def _number(table: Mapping[str, Any], name: str, least: int = 1) -> int | None:

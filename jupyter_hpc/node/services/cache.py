@@ -14,10 +14,10 @@ from jupyter_hpc.node.services.unexpected import unexpected
 T = TypeVar("T")
 
 #: With older data at hand, a request waits so long for newer.
-PATIENCE = 2.0
+WAIT_SECONDS = 2.0
 
 #: After failures in a row the pause doubles, up to this.
-LONGEST_PAUSE = 300.0
+MAX_PAUSE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -85,25 +85,25 @@ class Cached(Generic[T]):
     def _pause(self) -> float:
         if not self._failures:
             return max(self.lifetime, self.floor)
-        backed_off = min(self.lifetime * 2.0 ** (self._failures - 1), LONGEST_PAUSE)
+        backed_off = min(self.lifetime * 2.0 ** (self._failures - 1), MAX_PAUSE_SECONDS)
         return max(backed_off, self.floor)
 
     async def get(
-        self, *, newer_than: float | None = None, first_patience: float | None = None
+        self, *, newer_than: float | None = None, first_timeout: float | None = None
     ) -> Dated[T]:
         """The value, fetched again when it is too old and the floor allows it.
 
         `newer_than` asks for a fetch although the value has not expired; the floor
         holds all the same. Raises the failure when there is no value at all; the very
-        first one is waited for as long as it takes, or for `first_patience` seconds.
+        first one is waited for as long as it takes, or for `first_timeout` seconds.
         """
         if self._may_fetch(newer_than) and self._flight is None:
             self._asked_at = self._clock()
             self._flight = asyncio.create_task(self._refresh())
         if self._flight is not None:
             # A caller that goes away must not end the fetch for the others.
-            patience = first_patience if self._value is None else PATIENCE
-            await asyncio.wait({self._flight}, timeout=patience)
+            timeout = first_timeout if self._value is None else WAIT_SECONDS
+            await asyncio.wait({self._flight}, timeout=timeout)
         if self._value is not None:
             return self._value
         raise self._failure or HpcError("There is no data yet.", "Try again in a moment.")

@@ -11,7 +11,7 @@ from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, Runner
 
 #: So many commands run at once, others wait: a tab that asks for hundreds of jobs, or a
 #: controller that hangs, must not fill the node with processes and Slurm with questions.
-MOST_AT_ONCE = 8
+MAX_COMMANDS = 8
 
 
 class SiteRunner:
@@ -23,7 +23,7 @@ class SiteRunner:
         self._runner = runner
         self._prefix = list(prefix)
         self._paths = dict(paths or {})
-        self._room = asyncio.Semaphore(MOST_AT_ONCE)
+        self._room = asyncio.Semaphore(MAX_COMMANDS)
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT

@@ -18,7 +18,7 @@ from jupyter_hpc.node.values import problem_of
 #: The first request waits so long for the first sample.
 FIRST_SAMPLE_SECONDS = 3.0
 
-MOST_POINTS = 5000
+MAX_POINTS = 5000
 
 
 class GpuService:
@@ -114,8 +114,8 @@ class GpuService:
 
 def check_points(points: int) -> None:
     """UsageError for a number of points that no chart can want."""
-    if not 2 <= points <= MOST_POINTS:
-        raise UsageError("That number of points is not possible.", f"Ask for 2 to {MOST_POINTS}.")
+    if not 2 <= points <= MAX_POINTS:
+        raise UsageError("That number of points is not possible.", f"Ask for 2 to {MAX_POINTS}.")
 
 
 def described_history(

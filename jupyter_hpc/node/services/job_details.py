@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_hpc.errors import HpcError, JobNotFound
-from jupyter_hpc.gpu.recorder import mean_load, read_recording
+from jupyter_hpc.gpu.recording import mean_load, read_recording
 from jupyter_hpc.node.services.cache import Cached, Dated
 from jupyter_hpc.node.services.gpus import check_points, described_history
 from jupyter_hpc.node.services.identity import Identity
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from jupyter_hpc.slurm.client import SlurmClient
 
 #: A person who looks at one job gets news so often.
-LIFETIME = 20.0
-FLOOR = 10.0
-MOST_KEPT = 50
+LIFETIME_SECONDS = 20.0
+FLOOR_SECONDS = 10.0
+MAX_JOBS_KEPT = 50
 
 #: A job that started a moment ago has no steps to measure yet.
 SETTLED_SECONDS = 10
@@ -153,8 +153,10 @@ class JobDetails:
 
     def _cached(self, job_id: str) -> Cached[Found]:
         if job_id not in self._found:
-            self._found[job_id] = Cached(lambda: self._find(job_id), LIFETIME, floor=FLOOR)
-            while len(self._found) > MOST_KEPT:
+            self._found[job_id] = Cached(
+                lambda: self._find(job_id), LIFETIME_SECONDS, floor=FLOOR_SECONDS
+            )
+            while len(self._found) > MAX_JOBS_KEPT:
                 self._found.popitem(last=False)
         self._found.move_to_end(job_id)
         return self._found[job_id]

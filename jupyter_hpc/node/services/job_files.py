@@ -8,13 +8,13 @@ from pathlib import Path
 from posixpath import join
 
 from jupyter_hpc.errors import HpcError
-from jupyter_hpc.gpu.recorder import FILE_NAME
+from jupyter_hpc.gpu.recording import FILE_NAME
 from jupyter_hpc.slurm.filenames import default_output, output_path, patterns
 from jupyter_hpc.slurm.hostlist import expand as expand_hostlist
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail
 
 #: So many jobs are remembered: a finished job's paths cannot be asked for again.
-MOST_REMEMBERED = 500
+MAX_JOBS_REMEMBERED = 500
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class RememberedFiles:
         """Keep these paths; the oldest are forgotten first."""
         self._files[files.job_id] = files
         self._files.move_to_end(files.job_id)
-        while len(self._files) > MOST_REMEMBERED:
+        while len(self._files) > MAX_JOBS_REMEMBERED:
             self._files.popitem(last=False)
 
     def get(self, job_id: str) -> JobFiles | None:

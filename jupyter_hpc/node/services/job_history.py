@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jupyter_hpc.errors import HpcError, SlurmUnavailable
-from jupyter_hpc.node.services.cache import PATIENCE, Cached
+from jupyter_hpc.node.services.cache import WAIT_SECONDS, Cached
 from jupyter_hpc.node.services.identity import Identity
 from jupyter_hpc.node.services.job_rows import Rows, next_rows
 from jupyter_hpc.node.values import Encoded, problem_of
@@ -21,8 +21,8 @@ from jupyter_hpc.waiting import finish
 if TYPE_CHECKING:
     from jupyter_hpc.slurm.client import SlurmClient
 
-LISTING_LIFETIME = 300.0
-LISTING_FLOOR = 30.0
+LISTING_LIFETIME_SECONDS = 300.0
+LISTING_FLOOR_SECONDS = 30.0
 
 #: The database lags behind the queue by seconds: so often, and so far apart, it is
 #: asked for a job that has just ended.
@@ -30,9 +30,9 @@ TRIES = 5
 TRY_SECONDS = 5.0
 
 #: The newest so many are kept.
-MOST_FINISHED = 5000
+MAX_FINISHED_JOBS = 5000
 
-DAY = 86400
+DAY_SECONDS = 86400
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class JobHistory:
         self._rows = Rows()
         self._changed = False
         self._listing: Cached[list[FinishedJob]] = Cached(
-            self._fetch, LISTING_LIFETIME, floor=LISTING_FLOOR, clock=clock
+            self._fetch, LISTING_LIFETIME_SECONDS, floor=LISTING_FLOOR_SECONDS, clock=clock
         )
 
     def note_queue(self, here: Set[str], left: Iterable[Job]) -> None:
@@ -123,11 +123,11 @@ class JobHistory:
 
         `refresh` asks for a new listing before its time, as far as the floor allows.
         """
-        since = self._clock() - self._days * DAY
+        since = self._clock() - self._days * DAY_SECONDS
         taken_at, problem = None, None
         try:
             newer_than = self._clock() if refresh else None
-            listing = await self._listing.get(newer_than=newer_than, first_patience=PATIENCE)
+            listing = await self._listing.get(newer_than=newer_than, first_timeout=WAIT_SECONDS)
         except HpcError as error:
             problem = error if self._listing.failure else silent_database()
         else:
@@ -138,7 +138,7 @@ class JobHistory:
             self._changed = False
             known = {**self._last_seen, **self._jobs}
             newest_first = sorted(known.values(), key=lambda job: -(job.ended or 0))
-            self._rows = await next_rows(self._rows, newest_first[:MOST_FINISHED])
+            self._rows = await next_rows(self._rows, newest_first[:MAX_FINISHED_JOBS])
         return Finished(self._rows, since, taken_at, problem)
 
     def known(self, job_id: str) -> FinishedJob | None:
@@ -160,7 +160,7 @@ class JobHistory:
 
     async def _fetch(self) -> list[FinishedJob]:
         try:
-            found = await self._client.history(int(self._days * DAY))
+            found = await self._client.history(int(self._days * DAY_SECONDS))
             for job in found:
                 self.remember(job)
         finally:
@@ -175,7 +175,7 @@ class JobHistory:
             self._asked_left_at = now
             self._asking_left = asyncio.create_task(self._find(list(self._left)[:200]))
         if self._asking_left is not None:
-            await asyncio.wait({self._asking_left}, timeout=PATIENCE)
+            await asyncio.wait({self._asking_left}, timeout=WAIT_SECONDS)
 
     async def _find(self, wanted: list[str]) -> None:
         try:

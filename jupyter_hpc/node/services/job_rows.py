@@ -14,7 +14,7 @@ from jupyter_hpc.slurm.reasons import explain_reason, explain_state
 from jupyter_hpc.text import printable
 
 #: So many rows are encoded before the event loop gets its turn.
-CHUNK = 100
+ROWS_PER_TURN = 100
 
 #: What a row shows of a job. Values that change by themselves while nothing happens
 #: (time left, priority) are left out: they would make every row new at each look.
@@ -64,7 +64,7 @@ async def next_rows(before: Rows, jobs: Sequence[Job | FinishedJob]) -> Rows:
     for position, job in enumerate(jobs):
         row = queued_row(job) if isinstance(job, Job) else finished_row(job)
         encoded[job.id] = json.dumps(row, separators=(",", ":")).encode()
-        if position % CHUNK == CHUNK - 1:
+        if position % ROWS_PER_TURN == ROWS_PER_TURN - 1:
             await asyncio.sleep(0)
     changed = tuple(row for row, text in encoded.items() if before.encoded.get(row) != text)
     removed = tuple(row for row in before.encoded if row not in encoded)

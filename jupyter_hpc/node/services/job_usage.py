@@ -11,12 +11,12 @@ from jupyter_hpc.node.services.cache import Cached
 from jupyter_hpc.slurm.models import Usage
 from jupyter_hpc.waiting import within
 
-LIFETIME = 60.0
+LIFETIME_SECONDS = 60.0
 
 #: A node that is slow to answer must not keep a person from the rest of the job's view;
 #: what comes later is shown at the next look.
-PATIENCE = 2.0
-MOST_KEPT = 50
+WAIT_SECONDS = 2.0
+MAX_JOBS_KEPT = 50
 
 
 class RunningUsage:
@@ -29,12 +29,14 @@ class RunningUsage:
     async def of(self, job_id: str) -> Usage | None:
         """The usage; None where the site or the job has none, which is no error."""
         if job_id not in self._known:
-            self._known[job_id] = Cached(lambda: self._ask(job_id), LIFETIME, floor=LIFETIME)
-            while len(self._known) > MOST_KEPT:
+            self._known[job_id] = Cached(
+                lambda: self._ask(job_id), LIFETIME_SECONDS, floor=LIFETIME_SECONDS
+            )
+            while len(self._known) > MAX_JOBS_KEPT:
                 self._known.popitem(last=False)
         self._known.move_to_end(job_id)
         try:
-            return (await within(self._known[job_id].get(), PATIENCE)).value
+            return (await within(self._known[job_id].get(), WAIT_SECONDS)).value
         except (HpcError, TimeoutError, asyncio.TimeoutError):
             return None
 

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 ATTENTIVE_SECONDS = 120.0
 
 #: Slurm needs a moment until an action shows in the queue.
-ACTION_SHOWS_AFTER = 1.0
+ACTION_SHOWS_SECONDS = 1.0
 
 ACTIONS = ("cancel", "hold", "release", "requeue")
 
 #: At most so many jobs in one request.
-MOST_TARGETS = 100
+MAX_JOBS_AT_ONCE = 100
 
 _ID = re.compile(r"[0-9]{1,10}(_([0-9]{1,10}|\[[0-9,:-]{1,200}\])|\+[0-9]{1,5})?")
 
@@ -63,8 +63,10 @@ def parse_id(text: str) -> str:
 def parse_ids(text: str) -> list[str]:
     """Several ids separated by commas; commas inside brackets belong to their id."""
     ids = [parse_id(part) for part in re.split(r",(?![^\[]*\])", text)]
-    if len(ids) > MOST_TARGETS:
-        raise UsageError(f"{len(ids)} jobs are too many at once.", f"Name at most {MOST_TARGETS}.")
+    if len(ids) > MAX_JOBS_AT_ONCE:
+        raise UsageError(
+            f"{len(ids)} jobs are too many at once.", f"Name at most {MAX_JOBS_AT_ONCE}."
+        )
     return ids
 
 
@@ -94,9 +96,9 @@ class JobsService:
             self._fetch, self._rest, floor=settings.poll_floor, clock=clock
         )
         #: Rings when there may be something new to see.
-        self.stirred = Signal()
+        self.changed = Signal()
         self.history = JobHistory(
-            client, identity, settings.history_days, clock=clock, on_news=self.stirred.ring
+            client, identity, settings.history_days, clock=clock, on_news=self.changed.ring
         )
 
     async def read(self, refresh: bool = False) -> dict[str, object]:
@@ -158,7 +160,7 @@ class JobsService:
         self._queue.lifetime = self._pause()
         wait = self._queue.next_fetch()
         if self._action_unseen():
-            soon = self._acted_at + ACTION_SHOWS_AFTER - self._clock()
+            soon = self._acted_at + ACTION_SHOWS_SECONDS - self._clock()
             wait = min(wait, max(soon, self._queue.floor_left(), 0.1))
         if self._wish_unseen():
             wait = min(wait, max(self._queue.floor_left(), 0.1))
@@ -187,7 +189,7 @@ class JobsService:
     def note_action(self) -> None:
         """Something was done that shows in the queue soon, so look at it soon."""
         self._acted_at = self._clock()
-        self.stirred.ring()
+        self.changed.ring()
 
     def _verb(self, action: str) -> Verb:
         verbs: dict[str, Verb] = {
@@ -205,11 +207,11 @@ class JobsService:
         newer_than = None
         if refresh:
             self._wished_at = newer_than = self._clock()
-            self.stirred.ring()
+            self.changed.ring()
         elif self._wish_unseen():
             newer_than = self._wished_at
-        elif self._action_unseen() and self._clock() >= self._acted_at + ACTION_SHOWS_AFTER:
-            newer_than = self._acted_at + ACTION_SHOWS_AFTER
+        elif self._action_unseen() and self._clock() >= self._acted_at + ACTION_SHOWS_SECONDS:
+            newer_than = self._acted_at + ACTION_SHOWS_SECONDS
         return await self._queue.get(newer_than=newer_than)
 
     async def _fetch(self) -> Queue:
@@ -228,7 +230,7 @@ class JobsService:
 
     def _action_unseen(self) -> bool:
         # one question answers it: a controller that is down is not asked more often for it
-        return self._queue.asked_at < self._acted_at + ACTION_SHOWS_AFTER
+        return self._queue.asked_at < self._acted_at + ACTION_SHOWS_SECONDS
 
     def _wish_unseen(self) -> bool:
         return self._queue.asked_at < self._wished_at

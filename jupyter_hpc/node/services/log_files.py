@@ -15,9 +15,9 @@ import zlib
 from dataclasses import dataclass
 
 #: The first look at a log shows so much of its end.
-PIECE = 1024 * 1024
+PIECE_BYTES = 1024 * 1024
 
-_HEAD = 256
+_HEAD_BYTES = 256
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NotALog(Exception):
 
 
 def read_piece(
-    path: str, offset: int | None = None, limit: int = PIECE, file: str | None = None
+    path: str, offset: int | None = None, limit: int = PIECE_BYTES, file: str | None = None
 ) -> Piece:
     """The bytes from `offset` on, or the end of the file without it.
 
@@ -51,7 +51,7 @@ def read_piece(
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise NotALog(path)
-        head = os.pread(descriptor, _HEAD, 0)
+        head = os.pread(descriptor, _HEAD_BYTES, 0)
         restarted = offset is not None and (
             offset > status.st_size or (file is not None and not _same(file, status, head))
         )
@@ -85,9 +85,9 @@ def _token(status: os.stat_result, head: bytes) -> str:
 
 def _same(token: str, status: os.stat_result, head: bytes) -> bool:
     """Whether the token was made of this file when it was as long or shorter."""
-    place, _, rest = token.rpartition("-")
-    place, _, length = place.rpartition("-")
-    if place != f"{status.st_dev:x}-{status.st_ino:x}" or not re.fullmatch("[0-9]{1,4}", length):
+    identity, _, rest = token.rpartition("-")
+    identity, _, length = identity.rpartition("-")
+    if identity != f"{status.st_dev:x}-{status.st_ino:x}" or not re.fullmatch("[0-9]{1,4}", length):
         return False
     return int(length) <= len(head) and f"{zlib.crc32(head[: int(length)]):08x}" == rest
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jupyter_hpc.errors import PermissionRefused, UsageError
 from jupyter_hpc.node.services.job_details import JobDetails
 from jupyter_hpc.node.services.job_files import JobFiles
-from jupyter_hpc.node.services.log_files import PIECE, NotALog, Piece, read_piece
+from jupyter_hpc.node.services.log_files import PIECE_BYTES, NotALog, Piece, read_piece
 from jupyter_hpc.node.services.offload import Offload
 
 STREAMS = ("stdout", "stderr")
@@ -47,7 +47,7 @@ class LogService:
         job_id: str,
         stream: str = "stdout",
         offset: int | None = None,
-        limit: int = PIECE,
+        limit: int = PIECE_BYTES,
         file: str | None = None,
     ) -> LogPiece:
         """The piece from `offset` on, or the last `limit` bytes; see `read_piece`."""
@@ -55,8 +55,10 @@ class LogService:
             raise PermissionRefused("This site has switched off logs in JupyterLab.", "")
         if stream not in STREAMS:
             raise UsageError("There is no such stream.", f"Choose one of {', '.join(STREAMS)}.")
-        if not 1 <= limit <= PIECE or (offset is not None and offset < 0):
-            raise UsageError("There is no such piece.", f"Ask for 1 to {PIECE} bytes from 0 on.")
+        if not 1 <= limit <= PIECE_BYTES or (offset is not None and offset < 0):
+            raise UsageError(
+                "There is no such piece.", f"Ask for 1 to {PIECE_BYTES} bytes from 0 on."
+            )
         files = await self._details.files(job_id)
         path, message = _choose(files, stream)
         if path is None:

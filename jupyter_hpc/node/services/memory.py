@@ -91,8 +91,8 @@ def _mount(proc: Path, version: _Version) -> tuple[str, Path] | None:
     The last such line counts: a later mount hides an earlier one at the same place.
     """
     for line in reversed(_lines(proc / "mountinfo")):
-        place, _, kind = line.partition(" - ")
-        words, (filesystem, *options) = place.split(), kind.split() or [""]
+        head, _, kind = line.partition(" - ")
+        words, (filesystem, *options) = head.split(), kind.split() or [""]
         if filesystem != version.filesystem or len(words) < 5:
             continue
         if not version.controller or version.controller in ",".join(options[1:]).split(","):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 #: Kernels come and go slowly; the list is kept so long.
-LIFETIME = 5.0
+LIFETIME_SECONDS = 5.0
 
 #: A chain of parents longer than this is a loop or no kernel's.
-MOST_PARENTS = 50
+MAX_PARENTS = 50
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Notebooks:
 
     async def owners(self, pids: set[int]) -> dict[int, Owner]:
         """Who these processes are."""
-        if self._clock() - self._read_at > LIFETIME:
+        if self._clock() - self._read_at > LIFETIME_SECONDS:
             self._read_at = self._clock()
             self._kernels = await self._read_kernels()
             self._owners = {}
@@ -77,7 +77,7 @@ class Notebooks:
         try:
             process = psutil.Process(pid)
             name = process.name()
-            for _ in range(MOST_PARENTS):
+            for _ in range(MAX_PARENTS):
                 if current in self._kernels or current <= 1:
                     break
                 current = psutil.Process(current).ppid()

@@ -18,7 +18,7 @@ from jupyter_hpc.waiting import within
 T = TypeVar("T")
 
 #: So many calls may hang at once; beyond that new ones are refused.
-MOST_HANGING = 16
+MAX_HANGING_CALLS = 16
 
 
 class Offload:
@@ -34,7 +34,7 @@ class Offload:
 
         `about` names what is being read, for the sentence.
         """
-        if self._running >= MOST_HANGING:
+        if self._running >= MAX_HANGING_CALLS:
             raise silent_files(about, timeout)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()

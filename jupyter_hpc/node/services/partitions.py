@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jupyter_hpc.slurm.client import SlurmClient
     from jupyter_hpc.slurm.models import Partition
 
-LIFETIME = 300.0
+LIFETIME_SECONDS = 300.0
 
 
 class PartitionService:
@@ -20,7 +20,9 @@ class PartitionService:
 
     def __init__(self, client: SlurmClient) -> None:
         self._client = client
-        self._partitions: Cached[list[Partition]] = Cached(self._fetch, LIFETIME, floor=60.0)
+        self._partitions: Cached[list[Partition]] = Cached(
+            self._fetch, LIFETIME_SECONDS, floor=60.0
+        )
 
     async def read(self) -> dict[str, object]:
         """The partitions and their age."""

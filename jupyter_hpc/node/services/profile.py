@@ -63,11 +63,11 @@ class SiteProfile:
 
     @property
     def storage(self) -> dict[str, dict[str, Any]]:
-        """Named places, each with the keys of the profile's [storage.NAME]."""
+        """Named storage areas, each with the keys of the profile's [storage.NAME]."""
         return {
-            str(name): dict(place)
-            for name, place in self.table("storage").items()
-            if isinstance(place, dict)
+            str(name): dict(area)
+            for name, area in self.table("storage").items()
+            if isinstance(area, dict)
         }
 
     def resolved(self) -> Profile | None:

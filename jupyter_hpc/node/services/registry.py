@@ -213,13 +213,13 @@ class Services:
     def _open_gpus(self) -> GpuSource:
         """Called in the sampler's thread."""
         from jupyter_hpc.gpu.choose import open_source
-        from jupyter_hpc.slurm.job_environment import read_surroundings
+        from jupyter_hpc.slurm.job_environment import read_job_environment
 
-        around = read_surroundings(self.environ)
+        job = read_job_environment(self.environ)
         return open_source(
             self.environ,
-            allocated=around.gpu_list if around else None,
-            in_job=around is not None,
+            allocated=job.gpu_list if job else None,
+            in_job=job is not None,
             show_all=self.settings.show_all_gpus,
         )
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_hpc.errors import HpcError, SlurmUnavailable
-from jupyter_hpc.node.services.cache import PATIENCE, Cached, Dated
+from jupyter_hpc.node.services.cache import WAIT_SECONDS, Cached, Dated
 from jupyter_hpc.node.services.memory import Memory, read_memory
 from jupyter_hpc.node.services.offload import Offload
 from jupyter_hpc.node.services.profile import SiteProfile
 from jupyter_hpc.node.values import problem_of
-from jupyter_hpc.slurm.job_environment import Surroundings, read_surroundings
+from jupyter_hpc.slurm.job_environment import JobEnvironment, read_job_environment
 
 if TYPE_CHECKING:
     from jupyter_hpc.slurm.models import Job
 
 #: The end of a job hardly ever changes: asked once, then again after so long.
-JOB_LIFETIME = 600.0
-MEMORY_LIFETIME = 5.0
+JOB_LIFETIME_SECONDS = 600.0
+MEMORY_LIFETIME_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class SessionService:
         offload: Offload,
         known_job: Callable[[str], Dated[Job] | None] = lambda job_id: None,
     ) -> None:
-        self._surroundings = read_surroundings(environ)
+        self._job_environment = read_job_environment(environ)
         self._profile = profile
         self._user = user
         self._features = features
@@ -119,19 +119,19 @@ class SessionService:
         self._started_at = time.time()
         #: What the scheduler allows the job on this node, in bytes.
         self._node_limit: int | None = None
-        self._job = Cached(self._fetch_job, JOB_LIFETIME, floor=30.0)
-        self._memory = Cached(self._fetch_memory, MEMORY_LIFETIME)
+        self._job = Cached(self._fetch_job, JOB_LIFETIME_SECONDS, floor=30.0)
+        self._memory = Cached(self._fetch_memory, MEMORY_LIFETIME_SECONDS)
 
     async def read(self) -> Session:
         """The session as of now; a silent Slurm leaves out the end time and says so."""
-        around = self._surroundings
+        environment = self._job_environment
         problem: HpcError | None = None
         job = None
-        if around is None:
+        if environment is None:
             problem = outside_of_a_job()
         else:
-            asked, problem = await self._slurm_view(around)
-            job = self._describe(around, asked)
+            asked, problem = await self._slurm_view(environment)
+            job = self._describe(environment, asked)
             if job.memory_mb:
                 self._node_limit = job.memory_mb // max(1, len(job.nodes)) * 1024 * 1024
         now = time.time()
@@ -139,7 +139,7 @@ class SessionService:
             host=platform.node(),
             user=self._user,
             cluster=Cluster(
-                self._profile.name or (around.cluster if around else None),
+                self._profile.name or (environment.cluster if environment else None),
                 self._profile.title,
                 self._profile.docs,
             ),
@@ -150,19 +150,21 @@ class SessionService:
             now=now,
         )
 
-    async def _slurm_view(self, around: Surroundings) -> tuple[Dated[Job] | None, HpcError | None]:
+    async def _slurm_view(
+        self, environment: JobEnvironment
+    ) -> tuple[Dated[Job] | None, HpcError | None]:
         """What Slurm's queue says about this job; asked only where the environment is silent.
 
         The list of jobs is fetched anyway while somebody looks at it; when it knows this
         job it is newer than the environment (an administrator may move the end).
         """
-        known = self._known_job(around.id)
+        known = self._known_job(environment.id)
         if known is not None:
             return known, None
-        if around.ends is not None:
+        if environment.ends is not None:
             return None, None
         try:
-            dated = await self._job.get(first_patience=PATIENCE)
+            dated = await self._job.get(first_timeout=WAIT_SECONDS)
         except HpcError as error:
             return None, error if self._job.failure else silent_controller()
         if dated.value is None:
@@ -170,27 +172,27 @@ class SessionService:
         return Dated(dated.value, dated.taken_at), dated.problem
 
     async def _fetch_job(self) -> Job | None:
-        return await self._ask_job(self._surroundings.id) if self._surroundings else None
+        return await self._ask_job(self._job_environment.id) if self._job_environment else None
 
-    def _describe(self, around: Surroundings, asked: Dated[Job] | None) -> SessionJob:
+    def _describe(self, environment: JobEnvironment, asked: Dated[Job] | None) -> SessionJob:
         now = time.time()
         job = asked.value if asked else None
-        ends, source = around.ends, "environment" if around.ends else None
+        ends, source = environment.ends, "environment" if environment.ends else None
         if job is not None and job.ends is not None:
             ends, source = job.ends, "slurm"
         taken_at = asked.taken_at if asked else self._started_at
         return SessionJob(
-            id=around.id,
-            name=(job.name if job else None) or around.name,
-            partition=(job.partition if job else None) or around.partition,
-            account=(job.account if job else None) or around.account,
-            qos=(job.qos if job else None) or around.qos,
-            nodes=around.nodes,
-            cpus=(job.cpus if job else None) or around.cpus,
-            memory_mb=(job.memory_mb if job else None) or around.memory_mb,
-            gpus=job.gpus if job else around.gpus,
-            gpu_type=(job.gpu_type if job else None) or around.gpu_type,
-            started=(job.started if job else None) or around.started,
+            id=environment.id,
+            name=(job.name if job else None) or environment.name,
+            partition=(job.partition if job else None) or environment.partition,
+            account=(job.account if job else None) or environment.account,
+            qos=(job.qos if job else None) or environment.qos,
+            nodes=environment.nodes,
+            cpus=(job.cpus if job else None) or environment.cpus,
+            memory_mb=(job.memory_mb if job else None) or environment.memory_mb,
+            gpus=job.gpus if job else environment.gpus,
+            gpu_type=(job.gpu_type if job else None) or environment.gpu_type,
+            started=(job.started if job else None) or environment.started,
             ends=ends,
             time_left=None if ends is None else max(0.0, ends - now),
             ends_from=source,

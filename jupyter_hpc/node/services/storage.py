@@ -31,7 +31,7 @@ from jupyter_hpc.text import printable_lines
 #: The commands of one measurement, each with what it printed or why it did not.
 Outputs = dict[tuple[str, ...], "asyncio.Task[str | HpcError]"]
 
-LIFETIME = 600.0
+LIFETIME_SECONDS = 600.0
 
 #: Where people keep files when no profile says so: (name, variable, kind).
 _USUAL = (
@@ -44,7 +44,7 @@ _USUAL = (
 
 
 @dataclass(frozen=True)
-class Place:
+class StorageArea:
     """One storage area and how full it is; `label` says what the numbers mean."""
 
     name: str
@@ -65,9 +65,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Report:
-    """All places and the budget."""
+    """All storage areas and the budget."""
 
-    places: tuple[Place, ...]
+    areas: tuple[StorageArea, ...]
     budget: Budget | None
 
 
@@ -94,7 +94,7 @@ class StorageService:
         self._budget = budget
         self._timeout = timeout
         self._enabled = enabled
-        self._report: Cached[Report] = Cached(self._measure, LIFETIME, floor=60.0)
+        self._report: Cached[Report] = Cached(self._measure, LIFETIME_SECONDS, floor=60.0)
 
     async def read(self) -> dict[str, object]:
         """The report and its age."""
@@ -102,7 +102,7 @@ class StorageService:
             raise PermissionRefused("This site has switched off the storage panel.", "")
         dated = await self._report.get()
         return {
-            "places": dated.value.places,
+            "places": dated.value.areas,
             "budget": dated.value.budget,
             "taken_at": dated.taken_at,
             "age": max(0.0, time.time() - dated.taken_at),
@@ -113,13 +113,13 @@ class StorageService:
         mounts = await self._mounts()
         outputs: Outputs = {}
         # All at once, so that one that hangs makes the others wait for its deadline only.
-        places, budget = await asyncio.gather(
+        areas, budget = await asyncio.gather(
             asyncio.gather(
-                *(self._place(*named, mounts, outputs) for named in self._entries().items())
+                *(self._area(*named, mounts, outputs) for named in self._entries().items())
             ),
             self._budget.read(),
         )
-        return Report(tuple(places), budget)
+        return Report(tuple(areas), budget)
 
     def _entries(self) -> dict[str, dict[str, Any]]:
         if self._profile.storage:
@@ -130,13 +130,13 @@ class StorageService:
             if self._environ.get(variable)
         }
 
-    async def _place(
+    async def _area(
         self,
         name: str,
         entry: Mapping[str, Any],
         mounts: list[Mount],
         outputs: Outputs,
-    ) -> Place:
+    ) -> StorageArea:
         path = normpath(self._expanded(str(entry.get("path") or "/")))
         days, backup = number(entry.get("purge_days")), entry.get("backup")
         known: dict[str, Any] = {
@@ -152,7 +152,7 @@ class StorageService:
         if command:
             said = await self._said(command, outputs)
             if isinstance(said, str):
-                return Place(
+                return StorageArea(
                     **known,
                     source="quota command",
                     label=f"as {command[0]} reports it",
@@ -162,7 +162,7 @@ class StorageService:
         found = await self._quota(path, mounts, outputs)
         if found is not None:
             source, quota = found
-            return Place(
+            return StorageArea(
                 **known,
                 source=source,
                 label="your quota",
@@ -193,7 +193,7 @@ class StorageService:
 
     async def _file_system(
         self, known: dict[str, Any], path: str, problem: HpcError | None
-    ) -> Place:
+    ) -> StorageArea:
         try:
             status = await self._offload(
                 os.statvfs, path, timeout=self._timeout, about=f"The file system of {path}"
@@ -205,10 +205,10 @@ class StorageService:
                 if isinstance(error, HpcError)
                 else HpcError(f"{path} cannot be read: {reason or error}.", "")
             )
-            return Place(**known, source="none", label="not known", problem=problem or silent)
+            return StorageArea(**known, source="none", label="not known", problem=problem or silent)
         total = status.f_blocks * status.f_frsize
         free = status.f_bavail * status.f_frsize
-        return Place(
+        return StorageArea(
             **known,
             source="file system",
             label="the whole file system, not your quota",

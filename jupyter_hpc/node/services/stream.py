@@ -27,12 +27,12 @@ TOPICS = ("session", "gpus", "jobs", "log")
 #: Without a word from the tab for so long, nobody looks.
 LEASE_SECONDS = 150.0
 
-MOST_WATCHED = 20
+MAX_WATCHED_TOPICS = 20
 
 SESSION_SECONDS = 5.0
 LOG_SECONDS = 1.0
 LOG_SECONDS_AT_REST = 3.0
-LOG_REST_AFTER = 60.0
+LOG_REST_AFTER_SECONDS = 60.0
 
 #: After an error a topic is tried again after so long, unless it knows better.
 RETRY_SECONDS = 5.0
@@ -59,13 +59,13 @@ class Stream:
         self._services = services
         self._send = send
         self._tasks: dict[Watch, asyncio.Task[None]] = {}
-        self._heard_at = time.monotonic()
-        self._heard = asyncio.Event()
+        self._last_message_at = time.monotonic()
+        self._message_came = asyncio.Event()
 
     async def receive(self, message: object) -> None:
         """Take the tab's list; a message that is none is answered with an error."""
-        self._heard_at = time.monotonic()
-        self._heard.set()
+        self._last_message_at = time.monotonic()
+        self._message_came.set()
         try:
             wanted = _read_watches(message)
         except UsageError as error:
@@ -109,10 +109,10 @@ class Stream:
         )
 
     async def _somebody_looks(self) -> None:
-        """Return at once while the tab is heard, else when it is heard again."""
-        while time.monotonic() - self._heard_at > LEASE_SECONDS:
-            self._heard.clear()
-            await self._heard.wait()
+        """Return at once while the tab sends its list, else when it comes again."""
+        while time.monotonic() - self._last_message_at > LEASE_SECONDS:
+            self._message_came.clear()
+            await self._message_came.wait()
 
     def _source(self, watch: Watch, start: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
         if watch.topic == "session":
@@ -140,7 +140,7 @@ class Stream:
             changes = await jobs.changes(seen)
             if changes is not None:
                 yield changes
-            await jobs.stirred.wait(max(1.0, jobs.due()))
+            await jobs.changed.wait(max(1.0, jobs.due()))
 
     async def _log(self, watch: Watch, start: Mapping[str, Any]) -> AsyncGenerator[object, None]:
         logs = self._services.logs
@@ -157,17 +157,17 @@ class Stream:
             if piece.exists:
                 offset, file = piece.next_offset, piece.file
             if piece.eof:
-                at_rest = time.monotonic() - moved_at > LOG_REST_AFTER
+                at_rest = time.monotonic() - moved_at > LOG_REST_AFTER_SECONDS
                 await asyncio.sleep(LOG_SECONDS_AT_REST if at_rest else LOG_SECONDS)
 
 
 def _read_watches(message: object) -> dict[Watch, Mapping[str, Any]]:
     """The list of a tab; where each log starts is the value."""
     items = message.get("watch") if isinstance(message, Mapping) else None
-    if not isinstance(items, list) or len(items) > MOST_WATCHED:
+    if not isinstance(items, list) or len(items) > MAX_WATCHED_TOPICS:
         raise UsageError(
             "This is not a list of things to watch.",
-            f'Send {{"watch": […]}} with at most {MOST_WATCHED} items.',
+            f'Send {{"watch": […]}} with at most {MAX_WATCHED_TOPICS} items.',
         )
     watches: dict[Watch, Mapping[str, Any]] = {}
     for item in items:

@@ -10,9 +10,9 @@ from jupyter_hpc.errors import HpcError
 def unexpected(error: Exception) -> HpcError:
     """The sentence that stands for `error`, whose traceback goes to the log."""
     logging.getLogger(__name__).error("a service failed", exc_info=error)
-    told = HpcError(
+    problem = HpcError(
         "The server extension failed on this request.",
         "The log of the Jupyter server has the details.",
     )
-    told.__cause__ = error
-    return told
+    problem.__cause__ = error
+    return problem

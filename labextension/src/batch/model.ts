@@ -14,7 +14,7 @@ import type { IHpcClient } from '../tokens';
 import { type IChoices, toRequest } from './choices';
 
 /** Typing goes on for so long before the server is asked again. */
-const PAUSE = 500;
+const PAUSE_MS = 500;
 
 /** What is asked of the server extension. */
 export type BatchClient = Pick<
@@ -29,7 +29,7 @@ export class BatchModel implements IDisposable {
     readonly path: string,
     private _choices: IChoices
   ) {
-    this._asking = new Debouncer(() => this._ask('preview', {}), PAUSE);
+    this._asking = new Debouncer(() => this._ask('preview', {}), PAUSE_MS);
   }
 
   /** Something to show has changed. */

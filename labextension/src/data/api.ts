@@ -269,12 +269,12 @@ export interface IActionResult extends IProblem {
 }
 
 export interface IStorageReport extends IDated {
-  places: IPlace[];
+  places: IStorageArea[];
   budget: IBudget | null;
   problem: IProblem | null;
 }
 
-export interface IPlace {
+export interface IStorageArea {
   name: string;
   path: string;
   kind: string | null;

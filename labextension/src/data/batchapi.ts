@@ -22,31 +22,31 @@ export interface IBatchRequest {
   verify?: boolean;
 }
 
-/** A place of the notebook; cells are counted from 1, 0 is the whole notebook. */
-export interface IPlaceInNotebook {
+/** A position in the notebook; cells are counted from 1, 0 is the whole notebook. */
+export interface IPosition {
   cell: number;
   line: number;
 }
 
-export interface IChange extends IPlaceInNotebook {
+export interface IChange extends IPosition {
   source: string;
   what: string;
   why: string;
 }
 
-export interface IRefusal extends IPlaceInNotebook {
+export interface IRefusal extends IPosition {
   reason: string;
   hint: string;
 }
 
-export interface IParameter extends IPlaceInNotebook {
+export interface IParameter extends IPosition {
   name: string;
   kind: 'tagged' | 'constant' | 'question' | 'secret';
   /** As Python source. */
   default: string;
 }
 
-export interface IPrepareStep extends IPlaceInNotebook {
+export interface IPrepareStep extends IPosition {
   command: string;
   kind: 'install' | 'download' | 'system';
 }
@@ -78,7 +78,7 @@ export interface IBatchPreview {
   sbatch: string;
   runs: number;
   changes: IChange[];
-  notices: (IPlaceInNotebook & { message: string })[];
+  notices: (IPosition & { message: string })[];
   refusals: IRefusal[];
   parameters: IParameter[];
   prepare: IPrepareStep[];

@@ -28,7 +28,7 @@ import { requestAPI } from './request';
 import { Stream } from './stream';
 
 /** Storage and budget are cached for ten minutes on the server. */
-const STORAGE_INTERVAL = 600_000;
+const STORAGE_INTERVAL_MS = 600_000;
 
 /** Everything that the features ask of the server extension, in one place. */
 export class HpcClient implements IHpcClient, IDisposable {
@@ -56,7 +56,7 @@ export class HpcClient implements IHpcClient, IDisposable {
     this.storage = new PolledFeed<IStorageReport>(
       'storage',
       () => this._get('storage'),
-      STORAGE_INTERVAL
+      STORAGE_INTERVAL_MS
     );
   }
 

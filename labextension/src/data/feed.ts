@@ -69,12 +69,12 @@ abstract class Feed<T> implements IFeed<T> {
   }
 
   protected reject(error: unknown): void {
-    const told =
+    const failure =
       error instanceof ApiError ? error : new ApiError(String(error), '', 0);
     this._failures += 1;
-    const outOfReach = told.status === 0 && this._value !== null;
+    const outOfReach = failure.status === 0 && this._value !== null;
     if (!outOfReach || this._failures >= SILENT_FAILURES) {
-      this._error = told;
+      this._error = failure;
       this._changed.emit();
     }
   }

@@ -33,9 +33,9 @@ interface IStreamMessage {
 }
 
 /** Times in milliseconds; the server forgets a tab that is silent for 150 s. */
-const HEARTBEAT = 60_000;
-const FIRST_PAUSE = 1_000;
-const LONGEST_PAUSE = 30_000;
+const HEARTBEAT_MS = 60_000;
+const FIRST_PAUSE_MS = 1_000;
+const MAX_PAUSE_MS = 30_000;
 
 /**
  * The one WebSocket of this tab. It is opened for the first watcher, tells the
@@ -46,7 +46,7 @@ const LONGEST_PAUSE = 30_000;
 export class Stream implements IDisposable {
   constructor(private readonly _settings: ServerConnection.ISettings) {
     document.addEventListener('visibilitychange', this._onVisibility);
-    this._heartbeat = window.setInterval(() => this._announce(), HEARTBEAT);
+    this._heartbeat = window.setInterval(() => this._announce(), HEARTBEAT_MS);
   }
 
   get isDisposed(): boolean {
@@ -84,7 +84,7 @@ export class Stream implements IDisposable {
 
   private readonly _onVisibility = (): void => {
     if (!document.hidden) {
-      this._pause = FIRST_PAUSE;
+      this._pause = FIRST_PAUSE_MS;
     }
     this._changed();
   };
@@ -120,7 +120,7 @@ export class Stream implements IDisposable {
     );
     this._socket = socket;
     socket.onopen = () => {
-      this._pause = FIRST_PAUSE;
+      this._pause = FIRST_PAUSE_MS;
       this._announce();
     };
     socket.onmessage = event => this._dispatch(String(event.data));
@@ -136,7 +136,7 @@ export class Stream implements IDisposable {
       void watcher.fetch();
     }
     this._retry = window.setTimeout(() => this._announce(), this._pause);
-    this._pause = Math.min(2 * this._pause, LONGEST_PAUSE);
+    this._pause = Math.min(2 * this._pause, MAX_PAUSE_MS);
   }
 
   private _dispatch(text: string): void {
@@ -154,7 +154,7 @@ export class Stream implements IDisposable {
   private readonly _watchers = new Map<string, IWatcher>();
   private _socket: WebSocket | null = null;
   private _retry = 0;
-  private _pause = FIRST_PAUSE;
+  private _pause = FIRST_PAUSE_MS;
   private _pending = false;
   private _isDisposed = false;
 }

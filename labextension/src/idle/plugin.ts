@@ -22,7 +22,7 @@ interface IIdleSettings {
 }
 
 /** The server keeps count of idle time, so a look now and then is enough. */
-const GLANCE_INTERVAL = 60_000;
+const GLANCE_INTERVAL_MS = 60_000;
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-hpc:idle',
@@ -73,7 +73,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const watch = new IdleWatch(tell, takeBack);
 
     // Without a GPU there is nothing to watch, so the first answer decides.
-    const watching = glance(client.gpus, GLANCE_INTERVAL);
+    const watching = glance(client.gpus, GLANCE_INTERVAL_MS);
     client.gpus.changed.connect(({ value, error }) => {
       if (value && settings.value.minutes > 0) {
         watch.look(value, 60 * settings.value.minutes);

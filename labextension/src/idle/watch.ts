@@ -46,15 +46,15 @@ export class IdleWatch {
 
   look(sample: IGpus, window: number): void {
     const working = sample.gpus.filter(gpu => gpu.idle_since === null);
-    if (working.filter(gpu => this._told.delete(gpu.id)).length > 0) {
+    if (working.filter(gpu => this._noticed.delete(gpu.id)).length > 0) {
       this._takeBack();
     }
     const idle = findIdle(sample, window);
-    if (idle && idle.gpus.some(gpu => !this._told.has(gpu.id))) {
-      idle.gpus.forEach(gpu => this._told.add(gpu.id));
+    if (idle && idle.gpus.some(gpu => !this._noticed.has(gpu.id))) {
+      idle.gpus.forEach(gpu => this._noticed.add(gpu.id));
       this._tell(idle);
     }
   }
 
-  private readonly _told = new Set<string>();
+  private readonly _noticed = new Set<string>();
 }

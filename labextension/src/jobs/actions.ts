@@ -6,11 +6,11 @@ import { ApiError } from '../data/request';
 import type { IHpcClient } from '../tokens';
 
 /** So many jobs are named in the question, and sent in one request. */
-const MOST_NAMED = 8;
-const MOST_SENT = 100;
+const MAX_JOBS_NAMED = 8;
+const MAX_JOBS_SENT = 100;
 
 /** JupyterLab cuts off what a notification says beyond this. */
-const LONGEST_NOTICE = 140;
+const MAX_NOTICE_CHARACTERS = 140;
 
 /** The buttons of the question. */
 const BACK = 0;
@@ -47,8 +47,8 @@ export async function confirmAndAct(
     return false;
   }
   try {
-    for (let start = 0; start < jobs.length; start += MOST_SENT) {
-      const some = jobs.slice(start, start + MOST_SENT);
+    for (let start = 0; start < jobs.length; start += MAX_JOBS_SENT) {
+      const some = jobs.slice(start, start + MAX_JOBS_SENT);
       const { message } = await client.act(
         action,
         some.map(job => job.target)
@@ -63,7 +63,7 @@ export async function confirmAndAct(
 }
 
 function tell(refusal: string, trans: TranslationBundle): void {
-  if (refusal.length <= LONGEST_NOTICE) {
+  if (refusal.length <= MAX_NOTICE_CHARACTERS) {
     Notification.error(refusal, { autoClose: false });
   } else {
     void showDialog({
@@ -97,10 +97,10 @@ function endOf(
 
 function listed(jobs: ITarget[], trans: TranslationBundle): string {
   const named = jobs
-    .slice(0, MOST_NAMED)
+    .slice(0, MAX_JOBS_NAMED)
     .map(job => (job.name ? `${job.target} (${job.name})` : job.target));
-  if (jobs.length > MOST_NAMED) {
-    named.push(trans.__('and %1 more', jobs.length - MOST_NAMED));
+  if (jobs.length > MAX_JOBS_NAMED) {
+    named.push(trans.__('and %1 more', jobs.length - MAX_JOBS_NAMED));
   }
   return named.join(', ');
 }

@@ -13,7 +13,7 @@ import { IHpcClient } from '../tokens';
 import { changesBetween, type IChange } from './changes';
 
 /** More changes than this at once are told in one sentence. */
-const MOST_TOLD = 3;
+const MAX_NOTICES = 3;
 
 interface INoticeSettings {
   enabled: boolean;
@@ -64,7 +64,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       if (!settings.value.enabled) {
         return;
       }
-      if (changes.length <= MOST_TOLD) {
+      if (changes.length <= MAX_NOTICES) {
         changes.forEach(tell);
       } else {
         Notification.info(

@@ -11,7 +11,7 @@ import { Problem } from '../ui/problem';
 import { type ILine, TerminalText } from './terminal';
 
 /** Lines are drawn in blocks; the browser skips blocks that are out of sight. */
-const BLOCK = 200;
+const BLOCK_LINES = 200;
 
 interface ILogProps {
   client: IHpcClient;
@@ -183,8 +183,8 @@ function useLog(client: IHpcClient, id: string, stream: LogStream): ILog {
 
 function Lines({ lines }: { lines: readonly ILine[] }): JSX.Element {
   const blocks: JSX.Element[] = [];
-  for (let start = 0; start < lines.length; start += BLOCK) {
-    const block = lines.slice(start, start + BLOCK);
+  for (let start = 0; start < lines.length; start += BLOCK_LINES) {
+    const block = lines.slice(start, start + BLOCK_LINES);
     blocks.push(<Block key={block[0].key} lines={block} />);
   }
   return <pre>{blocks}</pre>;

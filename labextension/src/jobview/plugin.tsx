@@ -24,7 +24,7 @@ import type { IBrowser, IFile } from './files';
 import { JobView } from './view';
 
 /** The server itself asks Slurm about one job every 20 seconds at most. */
-const INTERVAL = 20_000;
+const INTERVAL_MS = 20_000;
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-hpc:job-view',
@@ -50,7 +50,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       const feed = new PolledFeed<IJobView>(
         `job-${id}`,
         () => client.job(id),
-        INTERVAL,
+        INTERVAL_MS,
         view => view.finished
       );
       const content = new View(

@@ -32,15 +32,15 @@ const browser: IBrowser = {
 describe('the results of a run', () => {
   it('are sorted by what they are', async () => {
     const found = await listResults(browser, 'run', '');
-    const places = Object.fromEntries(
+    const paths = Object.fromEntries(
       Object.entries(found).map(
-        ([kind, files]: [string, { place: string }[]]) => [
+        ([kind, files]: [string, { relativePath: string }[]]) => [
           kind,
-          files.map(file => file.place)
+          files.map(file => file.relativePath)
         ]
       )
     );
-    expect(places).toEqual({
+    expect(paths).toEqual({
       figures: ['figures/cell03_1.png', '2/figures/cell03_1.png'],
       displays: ['displays/cell04_1.html'],
       notebooks: ['a.ipynb'],
@@ -59,7 +59,9 @@ describe('the results of a run', () => {
 
   it('are shared by the parts of a chain', async () => {
     const { figures } = await listResults(browser, 'chain', '2');
-    expect(figures.map(file => file.place)).toEqual(['figures/cell03_1.png']);
+    expect(figures.map(file => file.relativePath)).toEqual([
+      'figures/cell03_1.png'
+    ]);
   });
 
   it('may not be there yet', async () => {

@@ -6,8 +6,8 @@ import type { IJobView } from '../data/api';
 import type { IBrowser, IFile } from './files';
 
 /** Folders of a run are not deep: output/TASK/figures. */
-const MOST_LEVELS = 3;
-const MOST_FOLDERS = 60;
+const MAX_LEVELS = 3;
+const MAX_FOLDERS = 60;
 
 /** Files of the body's own book-keeping, which say nothing to a person. */
 const MARKERS = ['DONE', 'state.json'];
@@ -18,9 +18,9 @@ const TABLE = 'runs.csv';
 /** The folder of a sweep's run that holds the values of each task. */
 const SWEPT = 'parameters';
 
-/** A result with its place below the output folder, such as "2/figures/cell03_1.png". */
+/** A result with its path below the output folder, such as "2/figures/cell03_1.png". */
 export interface IResult extends IFile {
-  place: string;
+  relativePath: string;
 }
 
 /** The results of a run by what they are, the way a person looks for them. */
@@ -50,10 +50,10 @@ export async function listResults(
   if (task && isSweep) {
     const beside = await browser.list(`${folder}/output`).catch(() => []);
     const table = beside.filter(file => file.name === TABLE);
-    files.push(...table.map(file => ({ ...file, place: TABLE })));
+    files.push(...table.map(file => ({ ...file, relativePath: TABLE })));
   }
   const isIn = (file: IResult, name: string): boolean =>
-    file.place.split('/').slice(0, -1).includes(name);
+    file.relativePath.split('/').slice(0, -1).includes(name);
   const isNotebook = (file: IResult): boolean => file.name.endsWith('.ipynb');
   const figures = files.filter(file => isIn(file, 'figures'));
   const displays = files.filter(file => isIn(file, 'displays'));
@@ -67,7 +67,7 @@ export async function listResults(
     others: rest.filter(file => !isNotebook(file)),
     frozen: frozen
       .filter(file => !file.isFolder)
-      .map(file => ({ ...file, place: file.name }))
+      .map(file => ({ ...file, relativePath: file.name }))
   };
 }
 
@@ -75,21 +75,21 @@ async function walk(browser: IBrowser, root: string): Promise<IResult[]> {
   const found: IResult[] = [];
   let folders = [''];
   let looked = 0;
-  for (let level = 0; level < MOST_LEVELS && folders.length; level += 1) {
+  for (let level = 0; level < MAX_LEVELS && folders.length; level += 1) {
     const below: string[] = [];
     for (const folder of folders) {
-      if (looked++ === MOST_FOLDERS) {
+      if (looked++ === MAX_FOLDERS) {
         return found;
       }
       const entries = await browser
         .list(folder ? `${root}/${folder}` : root)
         .catch(() => []);
       for (const entry of entries) {
-        const place = folder ? `${folder}/${entry.name}` : entry.name;
+        const relativePath = folder ? `${folder}/${entry.name}` : entry.name;
         if (entry.isFolder) {
-          below.push(place);
+          below.push(relativePath);
         } else if (!MARKERS.includes(entry.name)) {
-          found.push({ ...entry, place });
+          found.push({ ...entry, relativePath });
         }
       }
     }
@@ -163,7 +163,7 @@ function FileList({ files, browser }: IFileListProps): JSX.Element {
           <li key={file.path}>
             <button className="jp-Hpc-link" onClick={() => browser.open(file)}>
               <Icon.react tag="span" />
-              {withoutKind(file.place)}
+              {withoutKind(file.relativePath)}
             </button>
           </li>
         );
@@ -173,8 +173,8 @@ function FileList({ files, browser }: IFileListProps): JSX.Element {
 }
 
 /** The heading above says "figures" already. */
-function withoutKind(place: string): string {
-  return place.replace(/(^|\/)(figures|displays)\//, '$1');
+function withoutKind(relativePath: string): string {
+  return relativePath.replace(/(^|\/)(figures|displays)\//, '$1');
 }
 
 function iconOf(name: string): typeof fileIcon {

@@ -22,9 +22,9 @@ export class HpcPanel extends Panel implements IHpcPanel {
     const index = this._sections.findIndex(
       other => other.options.rank > options.rank
     );
-    const place = index < 0 ? this._sections.length : index;
-    this._sections.splice(place, 0, section);
-    this.insertWidget(place, section);
+    const position = index < 0 ? this._sections.length : index;
+    this._sections.splice(position, 0, section);
+    this.insertWidget(position, section);
     void this._restored.then(folded => {
       section.folded = folded.has(options.id);
     });

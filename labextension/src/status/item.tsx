@@ -34,7 +34,7 @@ export function StatusItem(props: IStatusProps): JSX.Element | null {
   const isLast = step === Math.min(...warnAt);
   const urgency =
     step === null ? '' : isLast ? ' jp-mod-urgent' : ' jp-mod-warn';
-  const place = value.cluster.name ?? value.host;
+  const where = value.cluster.name ?? value.host;
   const showsGpus = settings.showGpus && value.features.gpus;
   return (
     <button
@@ -43,9 +43,9 @@ export function StatusItem(props: IStatusProps): JSX.Element | null {
       title={trans.__('Show the HPC panel')}
     >
       {settings.showTime && left !== null ? (
-        <span>{timeText(place, left, step, trans)}</span>
+        <span>{timeText(where, left, step, trans)}</span>
       ) : (
-        <span>{place}</span>
+        <span>{where}</span>
       )}
       {showsGpus && <GpuLoad client={client} trans={trans} />}
     </button>
@@ -53,15 +53,15 @@ export function StatusItem(props: IStatusProps): JSX.Element | null {
 }
 
 function timeText(
-  place: string,
+  where: string,
   left: number,
   step: number | null,
   trans: TranslationBundle
 ): string {
   const span = formatSpan(left, trans);
   return step === null
-    ? trans.__('%1: %2 left', place, span)
-    : trans.__('%1 ends in %2', place, span);
+    ? trans.__('%1: %2 left', where, span)
+    : trans.__('%1 ends in %2', where, span);
 }
 
 interface IGpuLoadProps {

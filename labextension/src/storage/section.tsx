@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { IAccount, IBudget, IPlace } from '../data/api';
+import type { IAccount, IBudget, IStorageArea } from '../data/api';
 import type { IHpcClient } from '../tokens';
 import { Bar } from '../ui/bar';
 import { Age, FeedView } from '../ui/feedview';
@@ -19,8 +19,8 @@ export function StorageSection({ client, trans }: IStorageProps): JSX.Element {
     <FeedView feed={client.storage} trans={trans}>
       {report => (
         <>
-          {report.places.map(place => (
-            <Place key={place.name} place={place} trans={trans} />
+          {report.places.map(area => (
+            <StorageArea key={area.name} area={area} trans={trans} />
           ))}
           {report.places.length === 0 && (
             <p className="jp-Hpc-quiet">{trans.__('No storage is known.')}</p>
@@ -33,13 +33,13 @@ export function StorageSection({ client, trans }: IStorageProps): JSX.Element {
   );
 }
 
-interface IPlaceProps {
-  place: IPlace;
+interface IStorageAreaProps {
+  area: IStorageArea;
   trans: TranslationBundle;
 }
 
-function Place({ place, trans }: IPlaceProps): JSX.Element {
-  const { used, limit, files_used, files_limit } = place;
+function StorageArea({ area, trans }: IStorageAreaProps): JSX.Element {
+  const { used, limit, files_used, files_limit } = area;
   const amount = (
     value: number,
     most: number | null,
@@ -49,11 +49,11 @@ function Place({ place, trans }: IPlaceProps): JSX.Element {
       ? format(value)
       : trans.__('%1 of %2', format(value), format(most));
   return (
-    <section className="jp-Hpc-place" aria-label={place.name}>
-      <h4 title={place.path}>
-        {place.name} <span className="jp-Hpc-quiet">{place.path}</span>
+    <section className="jp-Hpc-storageArea" aria-label={area.name}>
+      <h4 title={area.path}>
+        {area.name} <span className="jp-Hpc-quiet">{area.path}</span>
       </h4>
-      {place.problem && <Problem problem={place.problem} />}
+      {area.problem && <Problem problem={area.problem} />}
       {used !== null && (
         <Bar
           label={trans.__('Space')}
@@ -68,28 +68,28 @@ function Place({ place, trans }: IPlaceProps): JSX.Element {
           share={files_limit ? files_used / files_limit : null}
         />
       )}
-      {place.report && <pre className="jp-Hpc-report">{place.report}</pre>}
-      <p className="jp-Hpc-quiet">{notesOf(place, trans).join(' · ')}</p>
+      {area.report && <pre className="jp-Hpc-report">{area.report}</pre>}
+      <p className="jp-Hpc-quiet">{notesOf(area, trans).join(' · ')}</p>
     </section>
   );
 }
 
-function notesOf(place: IPlace, trans: TranslationBundle): string[] {
-  const notes = [place.label];
-  if (place.purge_days !== null) {
+function notesOf(area: IStorageArea, trans: TranslationBundle): string[] {
+  const notes = [area.label];
+  if (area.purge_days !== null) {
     notes.push(
       trans._n(
         'files are removed after %1 day',
         'files are removed after %1 days',
-        place.purge_days
+        area.purge_days
       )
     );
   }
-  if (place.backup !== null) {
-    notes.push(place.backup ? trans.__('backed up') : trans.__('no backup'));
+  if (area.backup !== null) {
+    notes.push(area.backup ? trans.__('backed up') : trans.__('no backup'));
   }
-  if (place.note) {
-    notes.push(place.note);
+  if (area.note) {
+    notes.push(area.note);
   }
   return notes.filter(Boolean);
 }
@@ -101,7 +101,7 @@ interface IBudgetProps {
 
 function Budget({ budget, trans }: IBudgetProps): JSX.Element {
   return (
-    <section className="jp-Hpc-place" aria-label={trans.__('Budget')}>
+    <section className="jp-Hpc-storageArea" aria-label={trans.__('Budget')}>
       <h4>{trans.__('Budget')}</h4>
       {budget.problem && <Problem problem={budget.problem} />}
       {budget.accounts.map(account => (

@@ -12,7 +12,7 @@ const STEPS = [
   ...[1, 2, 5, 10].map(count => count * DAY)
 ];
 
-const MOST = 4;
+const MAX_STEPS = 4;
 
 /** A time so near to an end of the axis would be written beyond it in a narrow panel. */
 const MARGIN = 0.11;
@@ -27,7 +27,8 @@ export interface ITick {
 export function ticks(from: number, to: number): ITick[] {
   const span = to - from;
   const step =
-    STEPS.find(seconds => span <= MOST * seconds) ?? STEPS[STEPS.length - 1];
+    STEPS.find(seconds => span <= MAX_STEPS * seconds) ??
+    STEPS[STEPS.length - 1];
   const ahead = new Date(from * 1000).getTimezoneOffset() * MINUTE;
   const first = Math.ceil((from - ahead) / step) * step + ahead;
   const found: ITick[] = [];

@@ -15,10 +15,10 @@ import { formatSpan } from '../ui/format';
 import { WarningSchedule } from './schedule';
 
 /** The end of a job seldom moves; how long a new one may stay unnoticed. */
-const GLANCE_INTERVAL = 60_000;
+const GLANCE_INTERVAL_MS = 60_000;
 
 /** How long the last warning waits for the documents to be saved. */
-const SAVING_PATIENCE = 5_000;
+const SAVING_TIMEOUT_MS = 5_000;
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: WARNINGS_ID,
@@ -59,7 +59,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         new Promise<string>(resolve =>
           setTimeout(
             resolve,
-            SAVING_PATIENCE,
+            SAVING_TIMEOUT_MS,
             trans.__(
               'This session ends in %1. All documents are being saved.',
               left
@@ -106,7 +106,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     };
     settings.changed.connect(apply);
     apply();
-    const watching = glance(client.session, GLANCE_INTERVAL);
+    const watching = glance(client.session, GLANCE_INTERVAL_MS);
     client.session.changed.connect(() => {
       schedule.check();
       if (client.session.value && !client.session.value.job) {

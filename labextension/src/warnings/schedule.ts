@@ -1,7 +1,7 @@
 import { stepReached } from '../session/deadline';
 
 /** The longest time that a browser's timer can wait, in seconds. */
-const LONGEST_TIMER = 2 ** 31 / 1000 - 1;
+const MAX_TIMER_SECONDS = 2 ** 31 / 1000 - 1;
 
 /**
  * Says once for each step that it has been reached. Steps that were over when
@@ -40,7 +40,7 @@ export class WarningSchedule {
       ...this._minutes.map(minutes => 60 * minutes).filter(at => at < left)
     );
     if (Number.isFinite(next)) {
-      const wait = Math.min(left - next + 0.1, LONGEST_TIMER);
+      const wait = Math.min(left - next + 0.1, MAX_TIMER_SECONDS);
       this._timer = window.setTimeout(() => this.check(), 1000 * wait);
     }
   }

@@ -194,7 +194,7 @@ async def test_a_python_that_is_not_there_is_said_before_the_queue(
 
 def test_runs_at_a_time_need_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_notebook(tmp_path / "a.ipynb", ["print(1)"])
-    monkeypatch.setattr("jupyter_hpc.cli.submit.open_place", None)  # nothing is asked
+    monkeypatch.setattr("jupyter_hpc.cli.submit.open_host", None)  # nothing is asked
     words = ["submit", str(path), "--at-once", "3", "--chain", "2"]
     done = CliRunner().invoke(cli, words, standalone_mode=False)
     assert isinstance(done.exception, UsageError)

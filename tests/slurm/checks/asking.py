@@ -110,7 +110,7 @@ async def personal_filters_do_not_hide_jobs(bench: Bench) -> None:
     assert job_id in [job.job_id for job in queue.read_jobs(done.stdout)]
 
 
-async def partitions_and_nodes(bench: Bench) -> None:
+async def partitions(bench: Bench) -> None:
     partitions = {each.name: each for each in await bench.client.partitions()}
     gpu, cpu = partitions["gpu"], partitions["cpu"]
     assert (gpu.max_time, gpu.default_time, gpu.default) == (4 * 3600, 600, False)
@@ -121,14 +121,18 @@ async def partitions_and_nodes(bench: Bench) -> None:
     assert GpuCount(bench.gpu_type, 2) in gpu.node_gpus
     assert (cpu.gpus, bench.gpu_type in gpu.features) == ((), True)
     assert (gpu.max_nodes, gpu.allow_accounts, gpu.deny_accounts) == (None, None, ())
+
+
+async def nodes(bench: Bench) -> None:
     job_id = await bench.submit(partition="gpu", gpus=2, gpu_type=bench.gpu_type, cpus=3)
     await bench.running(job_id)
-    nodes = {node.name: node for node in await bench.client.nodes()}
-    busy, other = nodes[bench.gpu_node], nodes[bench.cpu_node]
-    assert "gpu" in busy.partitions and "cpu" in other.partitions
-    assert (busy.state, busy.usable, busy.gpus_used) == ("mixed", True, 2)
-    assert (busy.cpus, busy.cpus_allocated, busy.memory_mb) == (8, 3, 32000)
-    assert (other.gpus, other.cpus) == ((), 8)
+    columns = "--Format=NodeHost,StateLong,CPUsState,GresUsed"
+    shown = await bench.run(["sinfo", "--noheader", "--Node", columns])
+    rows = {name: rest for name, *rest in map(str.split, shown.stdout.splitlines())}
+    state, cpus, gpus = rows[bench.gpu_node]
+    assert (state, cpus) == ("mixed", "3/5/0/8")
+    assert f"gpu:{bench.gpu_type}:2(" in gpus
+    assert rows[bench.cpu_node][1].endswith("/8")
 
 
 async def accounts_and_limits(bench: Bench) -> None:
@@ -182,6 +186,6 @@ async def unknown_options_are_errors(bench: Bench) -> None:
 CHECKS = (
     version, allocations_without_a_shell_live, one_row_of_the_queue, jobs_by_name,
     detail_of_a_job, what_a_running_job_has_used, unknown_jobs,
-    personal_filters_do_not_hide_jobs, partitions_and_nodes, accounts_and_limits, when_it_may_start,
+    personal_filters_do_not_hide_jobs, partitions, nodes, accounts_and_limits, when_it_may_start,
     unknown_options_are_errors,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The GPU recording of a batch job: `gpu-usage.csv`, written in the job, read afterwards.
+"""Reads the GPU recording of a batch job: `gpu-usage.csv`, written by the job's own runtime.
 
 One line for each GPU and sample, under the header
 
@@ -20,21 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jupyter_hpc.gpu.history import Column, HistoryView, thin
-from jupyter_hpc.gpu.sample import GpuReading, Sample
+from jupyter_hpc.gpu.sample import GpuReading
 
 FILE_NAME = "gpu-usage.csv"
-
-HEADER = (
-    "time",
-    "host",
-    "gpu",
-    "name",
-    "load",
-    "memory_mib",
-    "memory_total_mib",
-    "power_w",
-    "temperature_c",
-)
 
 _MIB = 1024 * 1024
 
@@ -42,38 +30,7 @@ _MIB = 1024 * 1024
 _LARGEST = 1e15
 
 #: A recording is read up to this size; at one line a second that is over a week of 8 GPUs.
-MAX_BYTES = 256 * _MIB
-
-
-class Recorder:
-    """Appends samples to a recording."""
-
-    def __init__(self, path: Path, host: str) -> None:
-        self._path = path
-        self._host = host
-
-    def append(self, sample: Sample) -> None:
-        """Write one line for each GPU, all of them in one write."""
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
-        if not self._path.exists():
-            lines.writerow(HEADER)
-        for gpu in sample.gpus:
-            lines.writerow(
-                (
-                    f"{sample.taken_at:.1f}",
-                    self._host,
-                    gpu.index,
-                    gpu.name,
-                    _word(gpu.load),
-                    _word(None if gpu.memory_used is None else gpu.memory_used / _MIB),
-                    _word(None if gpu.memory_total is None else gpu.memory_total / _MIB),
-                    _word(gpu.power),
-                    _word(gpu.temperature),
-                )
-            )
-        with self._path.open("a", encoding="utf-8", newline="") as file:
-            file.write(text.getvalue())
+MAX_CHARACTERS = 256 * _MIB
 
 
 def read_recording(path: Path, points: int = 600) -> HistoryView:
@@ -128,7 +85,7 @@ def mean_load(path: Path) -> float | None:
 
 def _lines(path: Path) -> Iterator[dict[str, str]]:
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        text = file.read(MAX_BYTES)
+        text = file.read(MAX_CHARACTERS)
     whole = text[: text.rfind("\n") + 1]
     lines = csv.DictReader(io.StringIO(whole))
     # A file that a crash has spoilt counts as far as it can be read.
@@ -143,7 +100,3 @@ def _number(text: str | None) -> float:
     except ValueError:
         return math.nan
     return number if abs(number) < _LARGEST else math.nan
-
-
-def _word(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}".removesuffix(".0")

@@ -27,7 +27,7 @@ PROFILE_VARIABLE = "JUPYTER_HPC_PROFILE"
 
 
 @dataclass(frozen=True)
-class Place:
+class Host:
     """Where commands run, and what is known about the cluster there."""
 
     runner: Runner
@@ -71,11 +71,11 @@ class SessionRunner:
 
 
 @contextlib.asynccontextmanager
-async def open_place(name: str | None) -> AsyncIterator[Place]:
-    """The place that `--on` names; this machine without one."""
+async def open_host(name: str | None) -> AsyncIterator[Host]:
+    """The host that `--on` names; this machine without one."""
     if name is None:
         try:
-            yield Place(LocalRunner(), profile_here(), here=True)
+            yield Host(LocalRunner(), profile_here(), here=True)
         except CommandMissing as error:
             hint = f"From a laptop, name the cluster: --on NAME. {error.hint}"
             raise CommandMissing(error.message, hint) from error
@@ -83,14 +83,14 @@ async def open_place(name: str | None) -> AsyncIterator[Place]:
     profile, _ = find_profile(name)
     record = Records().session(name)
     if record is not None:
-        yield Place(SessionRunner(record), profile, here=False)
+        yield Host(SessionRunner(record), profile, here=False)
         return
     from jupyter_hpc.connect.ssh.login import open_login
     from jupyter_hpc.connect.ssh.prompts import terminal_prompter
 
     login = await open_login(profile.login, terminal_prompter())
     try:
-        yield Place(login.runner, profile, here=False)
+        yield Host(login.runner, profile, here=False)
     finally:
         login.close()
 

@@ -6,28 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hpc.gpu.recorder import HEADER, Recorder, mean_load, read_recording
-from jupyter_hpc.gpu.sample import GpuReading, Sample
+from jupyter_hpc.batch.runtime.job.gpu_record import GPU_HEADER
+from jupyter_hpc.gpu.recording import mean_load, read_recording
 
 MIB = 1024 * 1024
+HEADER = ",".join(GPU_HEADER) + "\n"
 
 
-def sample(time: float, *loads: float | None) -> Sample:
-    return Sample(
-        time,
-        tuple(
-            GpuReading(
-                id=f"g{index}",
-                index=index,
-                name="A, B",
-                load=load,
-                memory_used=100 * MIB,
-                memory_total=400 * MIB,
-                power=50.0,
-            )
-            for index, load in enumerate(loads)
-        ),
-    )
+def line(time: float, host: str, gpu: int, load: str) -> str:
+    return f'{time},{host},{gpu},"A, B",{load},100,400,50,\n'
 
 
 @pytest.fixture
@@ -35,10 +22,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "gpu-usage.csv"
 
 
-def test_what_is_written_can_be_read(path: Path) -> None:
-    recorder = Recorder(path, "gpu01")
-    for second in range(5):
-        recorder.append(sample(1000.0 + second, 10.0 * second, None))
+def test_what_the_runtime_writes_can_be_read(path: Path) -> None:
+    lines = [
+        line(1000.0 + second, "gpu01", 0, f"{10 * second}") + line(1000.0 + second, "gpu01", 1, "")
+        for second in range(5)
+    ]
+    path.write_text(HEADER + "".join(lines))
     view = read_recording(path)
     assert view.times == [1000.0, 1001.0, 1002.0, 1003.0, 1004.0]
     one, other = view.gpus
@@ -46,21 +35,13 @@ def test_what_is_written_can_be_read(path: Path) -> None:
     assert one.load == [0.0, 10.0, 20.0, 30.0, 40.0]
     assert one.memory_used == [100 * MIB] * 5
     assert one.memory_total == 400 * MIB
+    assert (one.power, one.temperature) == ([50.0] * 5, [None] * 5)
     assert other.load == [None] * 5
     assert mean_load(path) == 20.0
 
 
-def test_the_header_is_written_once(path: Path) -> None:
-    for host in ("a", "a"):
-        Recorder(path, host).append(sample(1.0, 1.0))
-    assert path.read_text().splitlines()[0] == ",".join(HEADER)
-    assert path.read_text().count("time,") == 1
-
-
 def test_a_line_that_was_cut_off_is_ignored(path: Path) -> None:
-    Recorder(path, "a").append(sample(1.0, 50.0))
-    with path.open("a") as file:
-        file.write("2.0,a,0,x,9")
+    path.write_text(HEADER + line(1.0, "a", 0, "50") + "2.0,a,0,x,9")
     assert read_recording(path).times == [1.0]
     assert mean_load(path) == 50.0
 
@@ -77,23 +58,20 @@ def test_a_line_that_was_cut_off_is_ignored(path: Path) -> None:
     ids=["quote", "infinite", "huge", "number", "zeros"],
 )
 def test_a_spoilt_file_counts_as_far_as_it_can_be_read(path: Path, spoilt: str) -> None:
-    Recorder(path, "a").append(sample(1.0, 50.0))
-    with path.open("a") as file:
-        file.write(spoilt)
+    path.write_text(HEADER + line(1.0, "a", 0, "50") + spoilt)
     view = read_recording(path)
     assert (view.times, len(view.gpus)) == ([1.0], 1)
     assert mean_load(path) is not None
 
 
 def test_a_reading_without_an_end_is_no_reading(path: Path) -> None:
-    path.write_text(",".join(HEADER) + "\n5.0,a,0,x,inf,1e400,inf,1,1\n")
+    path.write_text(HEADER + "5.0,a,0,x,inf,1e400,inf,1,1\n")
     view = read_recording(path)
     assert (view.times, view.gpus[0].memory_total, mean_load(path)) == ([5.0], None, None)
 
 
 def test_two_nodes_share_rows_of_the_same_second(path: Path) -> None:
-    Recorder(path, "a").append(sample(1.1, 10.0))
-    Recorder(path, "b").append(sample(1.3, 30.0))
+    path.write_text(HEADER + line(1.1, "a", 0, "10") + line(1.3, "b", 0, "30"))
     view = read_recording(path)
     assert len(view.times) == 1
     assert [gpu.id for gpu in view.gpus] == ["a:0", "b:0"]
