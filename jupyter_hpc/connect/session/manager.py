@@ -21,7 +21,7 @@ from jupyter_hpc.clusters.schema import check_options
 from jupyter_hpc.connect.events import Ended, Event, Pending, Sink
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.proxy.server import Gate
+from jupyter_hpc.connect.proxy.server import LocalProxy
 from jupyter_hpc.connect.session.actions import SessionActions
 from jupyter_hpc.connect.session.connections import Way
 from jupyter_hpc.connect.session.status import Board
@@ -96,7 +96,7 @@ class Manager:
         self._supervisor: Supervisor | None = None
         self._board: Board | None = None
         self._record: SessionRecord | None = None
-        self._gate: Gate | None = None
+        self._proxy: LocalProxy | None = None
         self._leaving = False
         self._again = asyncio.Event()
         self._ended: asyncio.Future[Ended] | None = None
@@ -129,7 +129,7 @@ class Manager:
 
     async def run(self) -> Ended:
         """Open the port and keep the session; HpcError if it cannot be opened."""
-        await self._open_gate()
+        await self._open_proxy()
         try:
             while True:
                 ended = await self._one_job()
@@ -139,7 +139,7 @@ class Manager:
                 if self._board is not None:
                     self._board.restart()
         finally:
-            await self._close_gate()
+            await self._close_proxy()
 
     async def _one_job(self) -> Ended:
         memory = self._records.memory(self.profile.name)
@@ -196,23 +196,23 @@ class Manager:
 
     # -- the local port -----------------------------------------------------------------
 
-    async def _open_gate(self) -> None:
+    async def _open_proxy(self) -> None:
         port, chosen = self._port()
         for attempt in range(20):
-            gate = Gate(
+            proxy = LocalProxy(
                 port + attempt,
                 status=self._status,
                 actions=SessionActions(self).table(),
                 secret=self._secret,
             )
             try:
-                await gate.start()
+                await proxy.start()
                 break
             except PortTaken:
                 if chosen or attempt == 19:
                     raise
         self.port = port + attempt
-        self._gate = gate
+        self._proxy = proxy
         self._records.remember(self.name, port=self.port)
         self._board = Board(self.name, self.profile.title or self.name, self.port)
         pid = os.getpid()
@@ -226,11 +226,11 @@ class Manager:
         )
         self._records.write_session(self._record)
 
-    async def _close_gate(self) -> None:
+    async def _close_proxy(self) -> None:
         if self._record is not None:
             self._records.remove_session(self._record)
-        if self._gate is not None:
-            await self._gate.close()
+        if self._proxy is not None:
+            await self._proxy.close()
 
     async def _renumber(self, number: int) -> None:
         """The cluster has sessions that this laptop does not: move to the name of our own.
@@ -238,10 +238,10 @@ class Manager:
         Else another connect with our name would find somebody else's job, and nobody ours.
         """
         if number != self.options.number:
-            await self._close_gate()
+            await self._close_proxy()
             self.options = dataclasses.replace(self.options, number=number)
             self.name = self._numbered()
-            await self._open_gate()
+            await self._open_proxy()
 
     def _port(self) -> tuple[int, bool]:
         """The local port, and whether it is somebody's choice that must not change."""
@@ -273,8 +273,8 @@ class Manager:
         return self._board.needs_person if self._board is not None else ""
 
     @property
-    def gate(self) -> Gate | None:
-        return self._gate
+    def proxy(self) -> LocalProxy | None:
+        return self._proxy
 
     async def finish(self, word: str) -> Ended | None:
         """Ask for the end of the session and wait for it."""
@@ -309,12 +309,12 @@ class Manager:
         return self._board.snapshot() if self._board is not None else {"state": "starting"}
 
     def _on_link(self, link: Link | None) -> None:
-        if self._gate is None:
+        if self._proxy is None:
             return
         if link is None:
-            self._gate.disconnect()
+            self._proxy.disconnect()
         else:
-            self._gate.connect(link)
+            self._proxy.connect(link)
 
     def _on_person(self, need: str) -> None:
         if self._board is not None:
@@ -326,10 +326,10 @@ class Manager:
             self._write_record()
 
     def _browsers(self) -> int:
-        return self._gate.browsers if self._gate is not None else 0
+        return self._proxy.browsers if self._proxy is not None else 0
 
     @property
-    def entrance(self) -> str:
+    def browser_url(self) -> str:
         """The address to open in the browser now; it may hold the token."""
         token = self._supervisor.token if self._supervisor is not None else ""
         ready = self._board is not None and self._board.state == "ready"

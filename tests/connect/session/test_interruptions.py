@@ -19,22 +19,22 @@ def heard(told: list[Event]) -> Interruptions:
     return Interruptions(told.append, lambda need: None)
 
 
-_UP = LinkUp(away=0.0, resumed=True)
+_UP = LinkUp()
 
 
 def test_a_relay_that_goes_with_its_job_was_not_restarted(
     heard: Interruptions, told: list[Event]
 ) -> None:
-    for event in (_UP, LinkLost(), LinkDown(None)):
+    for event in (_UP, LinkLost(), LinkDown()):
         heard.on_link(event)
     assert [type(event) for event in told] == [Reconnecting]
 
 
-@pytest.mark.parametrize("order", [(LinkLost(), LinkDown(None)), (LinkDown(None), LinkLost())])
+@pytest.mark.parametrize("order", [(LinkLost(), LinkDown()), (LinkDown(), LinkLost())])
 def test_a_relay_that_comes_back_was_restarted_once(
     heard: Interruptions, told: list[Event], order: tuple[LinkEvent, LinkEvent]
 ) -> None:
-    for event in (_UP, *order, _UP, LinkDown(None), _UP):
+    for event in (_UP, *order, _UP, LinkDown(), _UP):
         heard.on_link(event)
     kinds = [type(event) for event in told]
     assert kinds == [Reconnecting, Reconnected, Warned, Reconnecting, Reconnected]
