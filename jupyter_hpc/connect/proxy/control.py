@@ -49,7 +49,7 @@ Action = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 class Control:
-    """Answers what is asked of the proxy itself, and in the place of a Jupyter that is not there."""
+    """Answers what is asked of the proxy itself, and in Jupyter's place while it is not there."""
 
     def __init__(self, status: Status, actions: Mapping[str, Action], secret: str) -> None:
         self._status = status
