@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jupyter_hpc.connect.proxy import forward as proxy_forward
 from jupyter_hpc.errors import PortTaken, UsageError
 from tests.connect.proxy.helpers import Client, World, fetch, running_world
 from tests.connect.proxy.opened import channel
@@ -99,26 +98,6 @@ async def test_a_method_of_a_pages_own_making_does_not_hide_its_name(
     async with Client(port) as client:
         client.send("/", method)
         assert (await client.answer()).status == 405
-
-
-async def test_a_request_line_without_end_is_refused(world: World) -> None:
-    port = await world.proxy.add_forward(0, f"unix:{world.node.jupyter}")
-    async with Client(port) as client:
-        client.writer.write(b"GET /" + b"x" * 70_000)
-        assert (await client.answer()).status == 403
-
-
-async def test_a_word_alone_is_not_held_for_ever(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client of another protocol waits for the answer to its first word."""
-    monkeypatch.setattr(proxy_forward, "WORD_LIMIT", 0.2)
-    path = str(world.node.folder / "echo.sock")
-    async with unix_server(path, echo):
-        port = await world.proxy.add_forward(0, f"unix:{path}")
-        async with Client(port) as client:
-            client.writer.write(b"ping")
-            assert await asyncio.wait_for(client.reader.readexactly(4), PATIENCE) == b"ping"
 
 
 async def test_a_forward_to_a_forbidden_target_closes(world: World) -> None:
