@@ -25,7 +25,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from jupyter_hpc.clusters import Login
-from jupyter_hpc.connect.proxy.server import Gate
+from jupyter_hpc.connect.proxy.server import LocalProxy
 from jupyter_hpc.connect.ssh.login import open_login
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.connect.tunnel.link import Link
@@ -260,18 +260,18 @@ def chain(laptop: Laptop, tcp_port: int) -> Iterator[int]:
 
 @contextlib.asynccontextmanager
 async def stream(laptop: Laptop, folder: str) -> AsyncIterator[int]:
-    """Gate, link and pipe of this project, over the first rung."""
+    """Proxy, link and pipe of this project, over the first rung."""
     login = Login(host=("login1",), ssh_config=str(laptop.ssh_config))
     connections = Connections(await open_login(login, NoPrompter()), NoPrompter())
     argv = ("python3", f"{folder}/relay.py", "--attach", f"{folder}/relay.sock")
-    link, gate = Link(SECRET, "bench"), Gate(0, dict, {}, "secret")
+    link, proxy = Link(SECRET, "bench"), LocalProxy(0, dict, {}, "secret")
     await link.attach(await open_pipe("ssh", connections, Attach(NODE, argv)))
-    await gate.start()
-    gate.connect(link)
+    await proxy.start()
+    proxy.connect(link)
     try:
-        yield gate.port
+        yield proxy.port
     finally:
-        await gate.close()
+        await proxy.close()
         await link.close()
         connections.close()
 

@@ -71,17 +71,17 @@ async def until(
         await asyncio.sleep(_until_next(asked))
 
 
-def throughout(condition: Callable[[], object], told: Told = "", *, seconds: float) -> None:
+def throughout(condition: Callable[[], object], message: Message = "", *, seconds: float) -> None:
     """Nothing happens in these seconds that makes `condition` untrue: it is asked all the time."""
     deadline = time.monotonic() + seconds
-    while _holds(condition, told, seconds) and (asked := time.monotonic()) < deadline:
+    while _holds(condition, message, seconds) and (asked := time.monotonic()) < deadline:
         time.sleep(min(_until_next(asked), max(0.0, deadline - time.monotonic())))
 
 
-async def stays(condition: Callable[[], object], told: Told = "", *, seconds: float) -> None:
+async def stays(condition: Callable[[], object], message: Message = "", *, seconds: float) -> None:
     """As `throughout`, while the event loop goes on."""
     deadline = time.monotonic() + seconds
-    while _holds(condition, told, seconds) and (asked := time.monotonic()) < deadline:
+    while _holds(condition, message, seconds) and (asked := time.monotonic()) < deadline:
         await asyncio.sleep(min(_until_next(asked), max(0.0, deadline - time.monotonic())))
 
 
@@ -104,12 +104,12 @@ def at_rest(
     return rests
 
 
-def _holds(condition: Callable[[], object], told: Told, seconds: float) -> bool:
+def _holds(condition: Callable[[], object], message: Message, seconds: float) -> bool:
     if answer := condition():
         return True
-    if not told:
-        told = f"{_words(condition)} (the answer: {answer!r})"
-    raise AssertionError(f"not for {seconds:g} s: {told() if callable(told) else told}")
+    if not message:
+        message = f"{_words(condition)} (the answer: {answer!r})"
+    raise AssertionError(f"not for {seconds:g} s: {message() if callable(message) else message}")
 
 
 def _until_next(asked: float) -> float:

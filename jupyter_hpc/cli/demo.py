@@ -63,9 +63,11 @@ async def _demo(
     def sink(event: Event) -> None:
         view.show(as_json(event, manager.name, time.time()))
         if isinstance(event, Ready):
-            click.echo(f"\n  {manager.entrance}\n\nCtrl-C takes the demo cluster down.", err=True)
+            click.echo(
+                f"\n  {manager.browser_url}\n\nCtrl-C takes the demo cluster down.", err=True
+            )
             if browser and browser_available():
-                open_private(manager.entrance, records.folder, manager.name)
+                open_private(manager.browser_url, records.folder, manager.name)
 
     loop = asyncio.get_running_loop()
     interrupted: list[int] = []

@@ -66,7 +66,7 @@ def already_running(
             err=True,
         )
     if shown.browser and browser_available():
-        open_private(ask_manager(record, "entrance")["address"], records.folder, record.cluster)
+        open_private(ask_manager(record, "browser-url")["address"], records.folder, record.cluster)
     return True
 
 

@@ -105,7 +105,7 @@ def open_(name: str | None) -> None:
     """Open a session in the browser."""
     records = Records()
     record = find_session(records, name)
-    address = ask_manager(record, "entrance")["address"]
+    address = ask_manager(record, "browser-url")["address"]
     if not open_private(address, records.folder, record.cluster):
         click.echo(f"No browser could be opened here. The address: {record.url}")
 

@@ -137,7 +137,7 @@ class Watcher:
             return
         record = self._records.session(cluster)
         if record is not None:
-            address = ask_manager(record, "entrance")["address"]
+            address = ask_manager(record, "browser-url")["address"]
             open_private(address, self._records.folder, cluster)
 
     def _tell_of_token(self, cluster: str) -> None:

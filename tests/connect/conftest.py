@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hpc.connect.proxy import connection as gate_connection
+from jupyter_hpc.connect.proxy import connection as proxy_connection
 from jupyter_hpc.connect.ssh.login import LoginConnection, open_login
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.connect.tunnel import link
@@ -17,26 +17,26 @@ from tests.connect.ssh.on_cluster import at_home, login_of
 from tests.relay.conftest import node as node
 from tests.relay.harness import be_patient
 
-_SUSPECT_AFTER = link.SUSPECT_AFTER
+_SUSPECT_AFTER_PINGS = link.SUSPECT_AFTER_PINGS
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     be_patient(monkeypatch)
-    monkeypatch.setattr(gate_connection, "HEAD_LIMIT", 60.0)
+    monkeypatch.setattr(proxy_connection, "MAX_HEAD_SECONDS", 60.0)
 
 
 @pytest.fixture
 def alert(patience: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent pipe is suspected as soon as a user's is."""
-    monkeypatch.setattr(link, "SUSPECT_AFTER", _SUSPECT_AFTER)
+    monkeypatch.setattr(link, "SUSPECT_AFTER_PINGS", _SUSPECT_AFTER_PINGS)
 
 
 @pytest.fixture
 def long_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new request waits for the pipe, however long it takes to come back."""
-    monkeypatch.setattr(gate_connection, "HOLD_API", 60.0)
-    monkeypatch.setattr(gate_connection, "HOLD_PAGE", 60.0)
+    monkeypatch.setattr(proxy_connection, "HOLD_API_SECONDS", 60.0)
+    monkeypatch.setattr(proxy_connection, "HOLD_PAGE_SECONDS", 60.0)
 
 
 @pytest.fixture

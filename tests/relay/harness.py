@@ -27,9 +27,9 @@ PATIENCE = 30.0
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A relay that a loaded machine holds up is neither silent nor gone."""
-    monkeypatch.setattr(link, "REPLY_TIMEOUT", 60.0)
-    monkeypatch.setattr(link, "FACTS_TIMEOUT", 60.0)
-    monkeypatch.setattr(link, "SUSPECT_AFTER", 120)
+    monkeypatch.setattr(link, "REPLY_SECONDS", 60.0)
+    monkeypatch.setattr(link, "FACTS_SECONDS", 60.0)
+    monkeypatch.setattr(link, "SUSPECT_AFTER_PINGS", 120)
 
 
 class SocketPipe(asyncio.Protocol):

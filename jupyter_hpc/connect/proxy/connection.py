@@ -1,8 +1,8 @@
-"""One connection of a browser to the gate.
+"""One connection of a browser to the proxy.
 
 The head of each request is looked at, as far as that is cheap: the first one always, later ones
-when they begin a new request on a kept connection. Requests for the gate itself are answered
-here; all else goes to Jupyter through the link, untouched. While the pipe is away, running
+when they begin a new request on a kept connection. Requests for the proxy itself are answered
+here; all else goes to Jupyter through the upstream, untouched. While that is interrupted, running
 requests wait; a new one is held for a moment and then answered by us: a page load with the
 status page, anything else with 503 and Retry-After. The questions that JupyterLab repeats for
 ever wait as well, so that no dialog about a lost server covers the notebook.
@@ -15,38 +15,38 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, Protocol
 
-from jupyter_hpc.connect.proxy.control import MAX_BODY, Control
+from jupyter_hpc.connect.proxy.control import MAX_BODY_BYTES, Control
 from jupyter_hpc.connect.proxy.http import (
-    MAX_HEAD,
+    MAX_HEAD_BYTES,
     Head,
+    first_line,
     host_allowed,
-    may_be_request,
     parse_head,
     refusal,
 )
 from jupyter_hpc.connect.proxy.peer import Owner, is_foreign, peer_owner
-from jupyter_hpc.connect.tunnel.link import Link
+from jupyter_hpc.connect.proxy.upstream import Upstream
 from jupyter_hpc.relay.bridge import Bridge
 from jupyter_hpc.relay.frames import RESET
 
-#: Seconds that a new request waits for the pipe to come back.
-HOLD_API = 5.0
-HOLD_PAGE = 1.0
+#: How long a new request waits for an interrupted upstream.
+HOLD_API_SECONDS = 5.0
+HOLD_PAGE_SECONDS = 1.0
 
-#: So many of JupyterLab's own questions wait for as long as it takes; further ones get 504.
+#: How many of JupyterLab's own questions wait for as long as it takes; further ones get 504.
 #: A browser opens six connections to one host, and a page load needs one of them.
-MOST_POLLS_HELD = 3
+MAX_POLLS_HELD = 3
 
 #: A browser opens connections ahead of need; a request that has begun must get on.
-IDLE_LIMIT = 120.0
-HEAD_LIMIT = 10.0
+MAX_IDLE_SECONDS = 120.0
+MAX_HEAD_SECONDS = 10.0
 
 #: How long a client may take to read our answer and close.
-LINGER = 2.0
+LINGER_SECONDS = 2.0
 
 
-class GateView(Protocol):
-    """The part of the gate that a connection uses."""
+class ProxyView(Protocol):
+    """The part of the proxy that a connection uses."""
 
     port: int
     control: Control
@@ -54,8 +54,8 @@ class GateView(Protocol):
     polls_held: int
 
     @property
-    def open_link(self) -> Link | None:
-        """The link to Jupyter, if requests may go there."""
+    def upstream(self) -> Upstream | None:
+        """What leads to Jupyter, if requests may go there."""
         ...
 
     def joined(self, connection: asyncio.BaseProtocol) -> bool:
@@ -65,16 +65,17 @@ class GateView(Protocol):
     def left(self, connection: asyncio.BaseProtocol) -> None: ...
 
 
-class GateConnection(Bridge):
-    """A head, then our answer or a stream; on a kept connection, a head again.
+class BrowserConnection(Bridge):
+    """One connection to the session's port: a head, then our answer or a stream to Jupyter; on a
+    kept connection, a head again.
 
     phase: "head" (a request is being read), "work" (it is held, or our answer is being made),
     "stream" (bytes flow to Jupyter), "done" (our answer was written, only the close is missing).
     """
 
-    def __init__(self, gate: GateView, port: int) -> None:
-        super().__init__(gate.buffer)
-        self._gate = gate
+    def __init__(self, proxy: ProxyView, port: int) -> None:
+        super().__init__(proxy.buffer)
+        self._proxy = proxy
         self._port = port
         self._phase: Literal["head", "work", "stream", "done"] = "head"
         self._pending = b""  # what came of the request that is being read or held
@@ -99,8 +100,8 @@ class GateConnection(Bridge):
         super().connection_made(transport)
         if is_foreign(transport.get_extra_info("socket")):
             self._answer(refusal(403, "This port belongs to another user of this computer."))
-        elif self._gate.joined(self):
-            self._set_timer(IDLE_LIMIT, self._abort)
+        elif self._proxy.joined(self):
+            self._set_timer(MAX_IDLE_SECONDS, self._abort)
         else:
             self._abort()
 
@@ -108,7 +109,7 @@ class GateConnection(Bridge):
         self._set_timer(0)
         if self._work is not None:
             self._work.cancel()
-        self._gate.left(self)
+        self._proxy.left(self)
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:
@@ -126,7 +127,7 @@ class GateConnection(Bridge):
                 return
             self._phase = "head"
         if self._phase == "head" and not self._pending:
-            self._set_timer(HEAD_LIMIT, self._abort)
+            self._set_timer(MAX_HEAD_SECONDS, self._abort)
         self._pending += data
         if self._phase == "head":
             self._read_request()
@@ -140,7 +141,8 @@ class GateConnection(Bridge):
     def _read_request(self) -> None:
         """Decide as soon as the head (and for our own pages, the body) is complete."""
         end = self._pending.find(b"\r\n\r\n")
-        if end < 0 and len(self._pending) <= MAX_HEAD and may_be_request(self._pending):
+        may_be_request = first_line(self._pending) != "other"
+        if end < 0 and len(self._pending) <= MAX_HEAD_BYTES and may_be_request:
             return
         head = parse_head(self._pending) if end >= 0 else None
         if head is None:
@@ -157,45 +159,45 @@ class GateConnection(Bridge):
 
     def _forward(self, head: Head) -> None:
         self._set_timer(0)
-        link = self._gate.open_link
-        if link is None:
+        upstream = self._proxy.upstream
+        if upstream is None:
             self._answer_instead(head)
-        elif link.state == "up":
-            self._send_request(link, head)
+        elif upstream.state == "up":
+            self._send_request(upstream, head)
         else:
-            self._start(self._hold(link, head))
+            self._start(self._hold(upstream, head))
 
-    async def _hold(self, link: Link, head: Head) -> None:
+    async def _hold(self, upstream: Upstream, head: Head) -> None:
         if self.transport is not None:
             self.transport.pause_reading()
-        if head.poll and self._gate.polls_held < MOST_POLLS_HELD:
-            self._gate.polls_held += 1
+        if head.poll and self._proxy.polls_held < MAX_POLLS_HELD:
+            self._proxy.polls_held += 1
             try:
-                up = await self._wait_up(link)
+                up = await self._wait_up(upstream)
             finally:
-                self._gate.polls_held -= 1
+                self._proxy.polls_held -= 1
         else:
-            up = await link.wait_up(HOLD_PAGE if head.page_load else HOLD_API)
+            up = await upstream.wait_up(HOLD_PAGE_SECONDS if head.page_load else HOLD_API_SECONDS)
         if up:
-            self._send_request(link, head)
+            self._send_request(upstream, head)
         else:
             self._answer_instead(head)
 
-    async def _wait_up(self, link: Link) -> bool:
-        """Until the link is up, or requests do not go to it any more."""
-        while self._gate.open_link is link:
-            if await link.wait_up(1.0):
+    async def _wait_up(self, upstream: Upstream) -> bool:
+        """Until it is up, or requests do not go to it any more."""
+        while self._proxy.upstream is upstream:
+            if await upstream.wait_up(1.0):
                 return True
         return False
 
-    def _send_request(self, link: Link, head: Head) -> None:
+    def _send_request(self, upstream: Upstream, head: Head) -> None:
         """Send what came so far; from here on bytes flow."""
         if not self.to_jupyter:
-            if self._gate.open_link is not link or not link.can_open():
+            if self._proxy.upstream is not upstream or not upstream.can_open():
                 self._answer_instead(head)
                 return
             self._stream_paused = False
-            self.stream = link.open("", self)
+            self.stream = upstream.open("", self)
         assert self.stream is not None  # noqa: S101 - opened above, or still open
         self._phase = "stream"
         self._head = head
@@ -205,18 +207,18 @@ class GateConnection(Bridge):
         if self.transport is not None and not self._stream_paused:
             self.transport.resume_reading()
         if head.page_load:
-            self._set_timer(HOLD_PAGE, self._check_page)
+            self._set_timer(HOLD_PAGE_SECONDS, self._check_page)
 
     def _check_page(self) -> None:
-        """A page load went into a pipe that has fallen silent: show the status instead.
+        """A page load went upstream, which has fallen silent: show the status instead.
 
         Safe, because a page load changes nothing and the page loads itself again.
         """
         if self._head is None or self._answered or self._phase != "stream":
             return
-        link = self._gate.open_link
-        if link is not None and link.state == "up":
-            self._set_timer(HOLD_PAGE, self._check_page)
+        upstream = self._proxy.upstream
+        if upstream is not None and upstream.state == "up":
+            self._set_timer(HOLD_PAGE_SECONDS, self._check_page)
         else:
             if self.stream is not None:
                 self.stream.reset(RESET)  # from now on nothing of Jupyter's answer comes
@@ -228,7 +230,7 @@ class GateConnection(Bridge):
         length = head.headers.get("content-length", "0")
         if "transfer-encoding" in head.headers or not (length.isdecimal() and length.isascii()):
             self._answer(refusal(411, "The length of the request is missing."))
-        elif len(length) > 9 or int(length) > MAX_BODY:
+        elif len(length) > 9 or int(length) > MAX_BODY_BYTES:
             self._answer(refusal(413, "The request is too large."))
         elif len(self._pending) - body_start >= int(length):
             self._set_timer(0)
@@ -236,9 +238,9 @@ class GateConnection(Bridge):
             self._start(self._answer_own(head, body))
 
     async def _answer_own(self, head: Head, body: bytes) -> None:
-        link = self._gate.open_link
-        is_open = link is not None and link.state == "up"
-        control = self._gate.control
+        upstream = self._proxy.upstream
+        is_open = upstream is not None and upstream.state == "up"
+        control = self._proxy.control
         owner = await self._owner()
         self._answer(await control.answer(head, body, self._port, owner, is_open=is_open))
 
@@ -247,11 +249,11 @@ class GateConnection(Bridge):
         if head.page_load:
             self._start(self._answer_page(head))
         else:
-            away = self._gate.open_link is not None
-            self._answer(self._gate.control.unavailable(head, 504 if head.poll and away else 503))
+            away = self._proxy.upstream is not None
+            self._answer(self._proxy.control.unavailable(head, 504 if head.poll and away else 503))
 
     async def _answer_page(self, head: Head) -> None:
-        self._answer(self._gate.control.page(head, await self._owner()))
+        self._answer(self._proxy.control.page(head, await self._owner()))
 
     def _answer(self, data: bytes) -> None:
         """Write our answer and close; what the client still sends is read and dropped.
@@ -272,7 +274,7 @@ class GateConnection(Bridge):
             self.transport.close()
         else:
             self.transport.resume_reading()
-            self._set_timer(LINGER, self._abort)
+            self._set_timer(LINGER_SECONDS, self._abort)
 
     async def _owner(self) -> Owner:
         """Whose the client is; in a thread, for where that takes a look at all processes."""

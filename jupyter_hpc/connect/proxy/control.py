@@ -1,4 +1,4 @@
-"""The gate's own pages: the status page, the status as JSON, and actions.
+"""The proxy's own pages: the status page, the status as JSON, and actions.
 
     GET  /_jupyter-hpc/               the page
     GET  /_jupyter-hpc/status         {"open": bool, "view": {...}, "status": {...}}
@@ -9,7 +9,7 @@ needs a secret in a header that no foreign page can send. The 0600 session recor
 for all actions, for the commands of this user. The page holds another, for its buttons only:
 JupyterLab is of the same origin, so whatever script the cluster sends may read it, and must
 not be able to make this computer read a file or open a port. The page holds it only for the
-user who runs the gate, not for others who are logged in to the same computer.
+user who runs the proxy, not for others who are logged in to the same computer.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from jupyter_hpc.text import printable
 _log = logging.getLogger(__name__)
 
 SECRET_HEADER = "X-Jupyter-Hpc-Secret"  # noqa: S105 - its name, not its value
-MAX_BODY = 1 << 16
+MAX_BODY_BYTES = 1 << 16
 
-#: Seconds after which a program that was told 503 may ask again.
-RETRY_AFTER = 2
+#: After which a program that got 503 may ask again.
+RETRY_AFTER_SECONDS = 2
 
 Status = Callable[[], Mapping[str, Any]]
 Action = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 class Control:
-    """Answers what is asked of the gate itself."""
+    """Answers what is asked of the proxy itself, and in Jupyter's place while it is not there."""
 
     def __init__(self, status: Status, actions: Mapping[str, Action], secret: str) -> None:
         self._status = status
@@ -77,7 +77,7 @@ class Control:
         return json_answer(
             status,
             {"message": text, "reason": None},
-            {"Retry-After": str(RETRY_AFTER)},
+            {"Retry-After": str(RETRY_AFTER_SECONDS)},
             head_only=head.method == "HEAD",
         )
 
@@ -135,8 +135,8 @@ class Control:
         try:
             return json_answer(200, dict(await asyncio.shield(running)))
         except HpcError as error:
-            told = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
-            return json_answer(409, {**told, "transient": error.transient})
+            problem = {"message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+            return json_answer(409, {**problem, "transient": error.transient})
         except Exception:
             _log.exception("the action %s failed", name)
             return refusal(500, "It failed for a reason that is in the log.")

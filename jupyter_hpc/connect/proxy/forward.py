@@ -1,9 +1,26 @@
 """One connection to a forwarded port: any protocol, to a service of the user on the node.
 
 A service behind a forwarded port often has no password, and every page in the browser can send
-requests to localhost. So what begins like HTTP is followed, request by request: a browser may
-send the request of a foreign page on a connection that it has kept. Heads are judged, nothing is
-changed; every other protocol passes as it comes.
+requests to localhost. So requests of pages of other sites must be refused here, while every other
+protocol passes as it comes, in both directions, without any byte waiting for another.
+
+Both are possible because a request has no effect before its head is complete:
+
+- The stream is opened at once; what the service says first does not wait for the client.
+- What may still become the first line of a request ("HELLO", "GET /key", a line of base64) is sent
+  on in the same moment, and only remembered, in a short form. A service that speaks HTTP does
+  nothing with half a line, and any other protocol gets its bytes in time.
+- The end of the line decides. Only `METHOD /path HTTP/1.x` with CR LF, as every browser writes it,
+  is a request; what no browser can have sent is never looked at again.
+- From there on everything is held until the empty line, and the request is judged before the
+  service sees as much as the end of its first line. If it is refused, its stream is reset, and what
+  was sent of the line dies with it. No head passes unjudged because of its slowness: browsers send
+  it in one go, but a page can make the computer slow, and the head long. One that does not end is
+  refused, by its length or after MAX_HEAD_SECONDS.
+- After an allowed request and its body the next line is looked at in the same way: a browser may
+  send the request of a foreign page on a connection that it has kept.
+
+Nothing that passes is changed.
 """
 
 from __future__ import annotations
@@ -11,25 +28,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from jupyter_hpc.connect.proxy.connection import LINGER, GateView
+from jupyter_hpc.connect.proxy.connection import LINGER_SECONDS, ProxyView
 from jupyter_hpc.connect.proxy.http import (
-    MAX_HEAD,
+    MAX_HEAD_BYTES,
     Head,
+    first_line,
     host_allowed,
-    may_be_request,
     page_allowed,
     parse_head,
     refusal,
+    shortened_line,
 )
 from jupyter_hpc.connect.proxy.peer import is_foreign
 from jupyter_hpc.relay.bridge import Bridge
 
-#: A browser sends the first line of a request in one go; a word that is not followed by more
-#: belongs to another protocol.
-WORD_LIMIT = 2.0
+#: For the headers of a request whose first line is there: enough to type them by hand.
+MAX_HEAD_SECONDS = 60.0
 
 NOT_OUR_NAME = "This port only answers to localhost."
 TOO_LONG = "The head of this request is too long to be judged."
+TOO_SLOW = "The head of this request did not come to its end."
 NOT_OUR_PAGE = (
     "This forwarded port answers no requests of other sites' pages, only those of its own pages "
     "and of the session's JupyterLab."
@@ -37,17 +55,19 @@ NOT_OUR_PAGE = (
 
 
 class ForwardConnection(Bridge):
-    """A connection to a forwarded port: any protocol, so the stream is there from the start.
+    """A client of a forwarded port, and the stream to the service behind it.
 
-    `_pending` holds the beginning of a request until it can be judged; `_body` is how much of
-    the present request still has to pass before the next one begins. Other users are hung up on.
+    `_sent_line` is the short form of what was sent of an unfinished line, `_pending` the rest of a
+    request's head until it can be judged; `_body` is how much of the present request still has to
+    pass before the next one begins. Other users are hung up on.
     """
 
-    def __init__(self, gate: GateView, port: int, target: str) -> None:
-        super().__init__(gate.buffer)
-        self._gate = gate
+    def __init__(self, proxy: ProxyView, port: int, target: str) -> None:
+        super().__init__(proxy.buffer)
+        self._proxy = proxy
         self._port = port
         self._target = target
+        self._sent_line = b""
         self._pending = b""
         self._body = 0
         self._raw = False  # it is no HTTP, or not any more: nothing is looked at
@@ -56,20 +76,21 @@ class ForwardConnection(Bridge):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        link = None if is_foreign(transport.get_extra_info("socket")) else self._gate.open_link
-        if link is None or not link.can_open() or not self._gate.joined(self):
+        foreign = is_foreign(transport.get_extra_info("socket"))
+        upstream = None if foreign else self._proxy.upstream
+        if upstream is None or not upstream.can_open() or not self._proxy.joined(self):
             transport.close()
         else:
-            self.stream = link.open(self._target, self)
+            self.stream = upstream.open(self._target, self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_timer(0)
-        self._gate.left(self)
+        self._proxy.left(self)
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:
         if self._pending:
-            self._judge()
+            self._judge(self._sent_line + self._pending)
         return not self._refused and super().eof_received()
 
     def received(self, data: bytes | memoryview) -> None:
@@ -85,57 +106,64 @@ class ForwardConnection(Bridge):
     # -- requests -----------------------------------------------------------------------
 
     def _read_heads(self) -> None:
-        """Judge what has come as far as it can be judged."""
+        """Send on what is no request, and judge what is, as far as it has come."""
         while self._pending and not (self._raw or self._refused):
-            unfinished = b"\r\n\r\n" not in self._pending and len(self._pending) <= MAX_HEAD
-            if unfinished and may_be_request(self._pending):
-                if b"\n" in self._pending:
-                    self._set_timer(0)
-                elif self._timer is None:
-                    self._set_timer(WORD_LIMIT)
-                return
-            self._judge()
+            text = self._sent_line + self._pending
+            kind = first_line(text)
+            if kind == "request":
+                if b"\r\n\r\n" not in text and len(text) <= MAX_HEAD_BYTES:
+                    if self._timer is None:
+                        self._set_timer(MAX_HEAD_SECONDS)
+                    return
+                self._judge(text)
+            else:
+                self._raw = kind == "other"
+                self._sent_line = b"" if self._raw else shortened_line(text)
+                self._send_pending(len(self._pending))
 
-    def _judge(self) -> None:
-        """Send what was held, unless it is a request that a foreign page makes."""
+    def _judge(self, text: bytes) -> None:
+        """Send what was held of a request, unless a foreign page makes it."""
         self._set_timer(0)
-        pending, self._pending = self._pending, b""
-        head = parse_head(pending)
-        if len(pending) > MAX_HEAD and b"\r\n\r\n" not in pending and may_be_request(pending):
+        head = parse_head(text)
+        if head is None or (b"\r\n\r\n" not in text and len(text) > MAX_HEAD_BYTES):
             self._refuse(TOO_LONG)  # nobody knows who asks
-        elif head is None:
-            self._raw = True
-            super().received(pending)
         elif not host_allowed(head, self._port):
             self._refuse(NOT_OUR_NAME)
-        elif not page_allowed(head, (self._port, self._gate.port)):
+        elif not page_allowed(head, (self._port, self._proxy.port)):
             self._refuse(NOT_OUR_PAGE)
         else:
-            self._pass(head, pending)
+            self._pass(head, text)
 
-    def _pass(self, head: Head, pending: bytes) -> None:
+    def _pass(self, head: Head, text: bytes) -> None:
         """Send an allowed request, as far as it is here; what follows it is the next one."""
         length = body_length(head)
-        end = pending.find(b"\r\n\r\n") + 4
+        end = text.find(b"\r\n\r\n") + 4
         if length is None or end < 4:
             self._raw = True
-            super().received(pending)
+            self._send_pending(len(self._pending))
         else:
-            super().received(pending[: end + length])
-            self._pending = pending[end + length :]
-            self._body = max(0, end + length - len(pending))
+            rest = end - len(self._sent_line) + length  # of what is held and still to come
+            self._body = max(0, rest - len(self._pending))
+            self._send_pending(rest)
+        self._sent_line = b""
 
-    def _refuse(self, sentence: str) -> None:
+    def _send_pending(self, count: int) -> None:
+        """Send the first so many of the held bytes."""
+        pending, self._pending = self._pending, self._pending[count:]
+        super().received(pending[:count])
+
+    def _refuse(self, sentence: str, status: int = 403) -> None:
         """Answer and close; what still comes is read and dropped, so that no reset overtakes
         the answer."""
         self._refused = True
+        self._pending = b""
         if self.stream is not None:
             self.stream.reset()
         if self.transport is not None:
-            self.transport.write(refusal(403, sentence))
+            self.transport.write(refusal(status, sentence))
             with contextlib.suppress(OSError):
                 self.transport.write_eof()
-            self._set_timer(LINGER)
+            self._set_timer(LINGER_SECONDS)
 
     def _set_timer(self, seconds: float) -> None:
         if self._timer is not None:
@@ -146,7 +174,7 @@ class ForwardConnection(Bridge):
 
     def _overdue(self) -> None:
         if not self._refused:
-            self._judge()
+            self._refuse(TOO_SLOW, 408)
         elif self.transport is not None:
             self.transport.abort()
 

@@ -1,4 +1,4 @@
-"""As much HTTP as the gate needs: read a request's head, judge it, write an answer.
+"""As much HTTP as the proxy needs: read a request's head, judge it, write an answer.
 
 Bytes that go to Jupyter are never changed; this only looks at heads and writes answers of
 our own, each with `Connection: close`.
@@ -11,9 +11,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Literal
 
 #: tornado accepts as much; JupyterLab's cookies and URLs stay far below.
-MAX_HEAD = 1 << 16
+MAX_HEAD_BYTES = 1 << 16
 
 #: Our own pages live here; Jupyter has nothing under this name.
 OWN_PREFIX = "/_jupyter-hpc/"
@@ -24,14 +25,18 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 #: Any word of RFC 9110: a page may ask for a method of its own making, also in small letters.
 _METHOD = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_REQUEST_LINE = re.compile(rb"(" + _METHOD + rb") (/[^ \r\n\0]*) HTTP/1\.[01]\r?\n")
-_UNFINISHED_LINE = re.compile(_METHOD + rb"( (/[^\r\n\0]*\r?)?)?")
+_REQUEST_LINE = re.compile(rb"(" + _METHOD + rb") (/[^ \r\n\0]*) HTTP/1\.[01]\r\n")
+_UNFINISHED_LINE = re.compile(_METHOD + rb"( (/[^ \r\n\0]*( [HTP/1.0]{0,8}\r?)?)?)?")
+
+#: Of each word of an unfinished line: more than any known method, and than the end of the line.
+_KEPT_BYTES = 32
 
 #: What JupyterLab asks for every ten seconds, in each tab.
 _POLLED = re.compile(r"/api/(kernels|sessions|terminals)/?")
 
-#: Parts of Jupyter that only programs ask for.
-_API = re.compile(r"/(api|static|files|terminals/websocket|lab/api|hpc/api)(/|$)")
+#: Parts of Jupyter, and of our own extension in it (node/handlers/routes.py), that only programs
+#: ask for: from the first letter of the path on, as "/lab/tree/files/a.ipynb" is a page.
+_API = re.compile(r"/(api|static|files|terminals/websocket|lab/api|jupyter-hpc)(/|$)")
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Head:
 
     @property
     def own(self) -> bool:
-        """Whether it is for the gate itself."""
+        """Whether it is for the proxy itself."""
         return self.path.startswith(OWN_PREFIX)
 
     @property
@@ -67,7 +72,7 @@ class Head:
     @property
     def page_load(self) -> bool:
         """Whether a person waits for a page, as opposed to a program for data."""
-        if self.method not in ("GET", "HEAD") or self.upgrade or _API.search(self.path):
+        if self.method not in ("GET", "HEAD") or self.upgrade or _API.match(self.path):
             return False
         if self.headers.get("x-requested-with"):
             return False
@@ -93,11 +98,24 @@ def parse_head(data: bytes) -> Head | None:
     return Head(line[1].decode("ascii"), line[2].decode("latin-1"), headers)
 
 
-def may_be_request(data: bytes) -> bool:
-    """Whether the first bytes of a connection can still become an HTTP request."""
+def first_line(data: bytes) -> Literal["request", "unfinished", "other"]:
+    """What `data` begins with: an HTTP/1 request's line as browsers write it, a line that may
+    still become one, or anything else."""
     if b"\n" in data:
-        return _REQUEST_LINE.match(data) is not None
-    return _UNFINISHED_LINE.fullmatch(data) is not None
+        return "request" if _REQUEST_LINE.match(data) else "other"
+    return "unfinished" if _UNFINISHED_LINE.fullmatch(data) else "other"
+
+
+def shortened_line(line: bytes) -> bytes:
+    """An unfinished line without the middle of its words, so that it can be of any length.
+
+    Together with what follows, `first_line` says the same of it, and `parse_head` finds the same
+    method if it is one that is known, and the same headers.
+    """
+    method, space, target = line.partition(b" ")
+    if len(target) > 2 * _KEPT_BYTES:
+        target = target[:_KEPT_BYTES] + target[-_KEPT_BYTES:]
+    return method[:_KEPT_BYTES] + space + target
 
 
 def host_allowed(head: Head, port: int) -> bool:

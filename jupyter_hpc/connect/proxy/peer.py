@@ -41,7 +41,7 @@ def listener(port: int) -> str:
 def peer_owner(peer: Any, local: Any) -> Owner:
     """Whose the other end of an accepted loopback connection is.
 
-    Everybody on this computer can connect to the port; only "me" is told the session's secret.
+    Everybody on this computer can connect to the port; only "me" gets the session's secret.
     """
     if sys.platform.startswith("linux"):
         quick = _owner_by_kernel(peer, local)
@@ -51,7 +51,7 @@ def peer_owner(peer: Any, local: Any) -> Owner:
 
 def is_foreign(connected: socket.socket) -> bool:
     """Whether another user of this computer is, or may have been, at the other end of an
-    accepted loopback connection, where that is quickly told.
+    accepted loopback connection, where that is quickly found out.
 
     Who sends something and closes at once is nobody's when we come to look: the socket that is
     left belongs to root, or there is none.

@@ -1,14 +1,13 @@
 """The local port: answers from second 0, and is JupyterLab as soon as it can be.
 
-    gate = Gate(port, status, actions, secret)   port 0: one is chosen, see gate.port
-    await gate.start()                           PortTaken if something else listens there
-    gate.connect(link)                           Jupyter answers: requests go to it
-    gate.disconnect()                            it does not any more: the status page again
-    gate.state                                   "waiting" | "open"
-    gate.browsers                                connections to Jupyter that are open now
-    port = await gate.add_forward(port, "tcp:127.0.0.1:6006")    also "unix:/path"
-    await gate.remove_forward(port)
-    await gate.close()
+    proxy = LocalProxy(port, status, actions, secret)   port 0: one is chosen, see proxy.port
+    await proxy.start()              PortTaken if something else listens there
+    proxy.connect(upstream)          Jupyter answers: requests go to it (see upstream.py)
+    proxy.disconnect()               it does not any more: the status page again
+    proxy.browsers                   connections to Jupyter that are open now
+    port = await proxy.add_forward(port, "tcp:127.0.0.1:6006")    also "unix:/path"
+    await proxy.remove_forward(port)
+    await proxy.close()
 
 `status() -> dict` is what the page and `status` show (session/status.py); `actions` is a table
 of `async (parameters: dict) -> dict`, for POST /_jupyter-hpc/actions/NAME with the header
@@ -26,25 +25,28 @@ import errno
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from typing import Literal
 
-from jupyter_hpc.connect.proxy.connection import GateConnection
+from jupyter_hpc.connect.proxy.connection import BrowserConnection
 from jupyter_hpc.connect.proxy.control import Action, Control, Status
 from jupyter_hpc.connect.proxy.forward import ForwardConnection
 from jupyter_hpc.connect.proxy.peer import listener
-from jupyter_hpc.connect.tunnel.link import Link
+from jupyter_hpc.connect.proxy.upstream import Upstream
 from jupyter_hpc.errors import PortTaken, UsageError
 from jupyter_hpc.relay.bridge import read_buffer
 
-#: A browser with many tabs stays far below.
-MOST_CONNECTIONS = 800
+#: At one time, on all ports of the session; a browser with many tabs stays far below.
+MAX_CONNECTIONS = 800
 
 #: Errors of bind() that mean "there is no such address here", not "it is taken".
 _NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
 
 
-class Gate:
-    """The listener of one session; see the module's text."""
+class LocalProxy:
+    """The local reverse proxy of one session: the address in the user's bookmark.
+
+    Listens while the session lives, and outlives jobs, links and pipes: requests go to whatever
+    upstream is connected, or else are answered with the status page.
+    """
 
     def __init__(
         self, port: int, status: Status, actions: Mapping[str, Action], secret: str
@@ -53,7 +55,7 @@ class Gate:
         self.control = Control(status, actions, secret)
         self.buffer = read_buffer()
         self.polls_held = 0
-        self._link: Link | None = None
+        self._upstream: Upstream | None = None
         self._connections: set[asyncio.BaseProtocol] = set()
         self._servers: dict[int, list[asyncio.Server]] = {}
         self._targets: dict[int, str] = {}
@@ -61,34 +63,30 @@ class Gate:
     # -- state --------------------------------------------------------------------------
 
     @property
-    def state(self) -> Literal["waiting", "open"]:
-        return "open" if self._link is not None else "waiting"
-
-    @property
-    def open_link(self) -> Link | None:
-        """The link to Jupyter, if requests may go there."""
-        return self._link
+    def upstream(self) -> Upstream | None:
+        """What leads to Jupyter, if requests may go there."""
+        return self._upstream
 
     @property
     def browsers(self) -> int:
         """How many connections to Jupyter are open."""
         return sum(
-            1 for one in self._connections if isinstance(one, GateConnection) and one.to_jupyter
+            1 for one in self._connections if isinstance(one, BrowserConnection) and one.to_jupyter
         )
 
-    def connect(self, link: Link) -> None:
-        """From now on requests go to Jupyter, through `link`."""
-        self._link = link
+    def connect(self, upstream: Upstream) -> None:
+        """From now on requests go to Jupyter, through `upstream`."""
+        self._upstream = upstream
 
     def disconnect(self) -> None:
         """From now on requests get the status page, or 503."""
-        self._link = None
+        self._upstream = None
 
     # -- listening ----------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen on the session's port."""
-        self.port = await self._listen(self.port, lambda port: GateConnection(self, port))
+        self.port = await self._listen(self.port, lambda port: BrowserConnection(self, port))
 
     async def add_forward(self, local_port: int, target: str) -> int:
         """Lead a local port (0: any) to a service of the user on the node.
@@ -124,8 +122,8 @@ class Gate:
             for server in servers:
                 server.close()
         self._servers.clear()
-        self._link = None
-        # Whoever asked the session to end is still told how it went.
+        self._upstream = None
+        # Whoever asked the session to end still gets the answer.
         for _ in range(50):
             if not any(getattr(one, "answering", False) for one in self._connections):
                 break
@@ -150,7 +148,7 @@ class Gate:
     # -- for the connections ------------------------------------------------------------
 
     def joined(self, connection: asyncio.BaseProtocol) -> bool:
-        if len(self._connections) >= MOST_CONNECTIONS:
+        if len(self._connections) >= MAX_CONNECTIONS:
             return False
         self._connections.add(connection)
         return True

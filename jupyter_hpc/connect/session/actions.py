@@ -39,7 +39,7 @@ class SessionActions:
             "forward": self.forward,
             "logs": self.logs,
             "token-url": self.token_url,
-            "entrance": self.entrance,
+            "browser-url": self.browser_url,
             "run": self.run,
         }
 
@@ -74,9 +74,9 @@ class SessionActions:
         port = parameters.get("port")
         if port is None and target.startswith("tcp:"):
             port = int(target.rpartition(":")[2])
-        if self._manager.gate is None or not isinstance(port, int):
+        if self._manager.proxy is None or not isinstance(port, int):
             raise UsageError("A local port is needed for this.", "Add --port N.")
-        bound = await self._manager.gate.add_forward(port, target)
+        bound = await self._manager.proxy.add_forward(port, target)
         return {"address": f"http://localhost:{bound}", "port": bound}
 
     async def logs(self, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -111,9 +111,9 @@ class SessionActions:
             raise ConnectError("The session has no token yet.", "Wait until it is ready.")
         return {"url": f"http://localhost:{self._manager.port}/lab?token={token}"}
 
-    async def entrance(self, parameters: dict[str, Any]) -> dict[str, Any]:
+    async def browser_url(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """The address to open in a browser now."""
-        return {"address": self._manager.entrance}
+        return {"address": self._manager.browser_url}
 
     async def enter(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """For the page, at the moment when it becomes JupyterLab."""

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.connect.tunnel.one_shot import Exchange
+from jupyter_hpc.connect.tunnel.one_shot import OneShot
 from jupyter_hpc.errors import ConnectError, LaunchFailed
 from jupyter_hpc.waiting import within
 
@@ -20,7 +20,7 @@ async def request(
     link: Link, method: str, path: str, token: str = "", timeout: float = 10.0
 ) -> tuple[int, Any]:
     """(status, decoded JSON or None) of one request; status 0 if nothing answered."""
-    response = Exchange()
+    response = OneShot()
     stream = link.open("", response)
     response.stream = stream
     lines = [

@@ -22,7 +22,7 @@ from jupyter_hpc.clusters.schema import check_options
 from jupyter_hpc.connect.events import Ended, Event, Sink, Warned
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.proxy.server import Gate
+from jupyter_hpc.connect.proxy.server import LocalProxy
 from jupyter_hpc.connect.sentences import sentence
 from jupyter_hpc.connect.session.actions import SessionActions
 from jupyter_hpc.connect.session.commands import SessionCommand
@@ -103,7 +103,7 @@ class Manager:
         self._supervisor: Supervisor | None = None
         self._status = SessionStatus(self.name, self.profile.title or self.name, 0)
         self._record: SessionRecord | None = None
-        self._gate: Gate | None = None
+        self._proxy: LocalProxy | None = None
         self._leaving = False
         self._again = asyncio.Event()
         self._ended: asyncio.Future[Ended] | None = None
@@ -142,7 +142,7 @@ class Manager:
 
     async def run(self) -> Ended:
         """Open the port and keep the session; HpcError if it cannot be opened."""
-        await self._open_gate()
+        await self._open_proxy()
         try:
             while True:
                 ended = await self._one_job()
@@ -151,7 +151,7 @@ class Manager:
                 self._again.clear()
                 self._status = self._new_status()
         finally:
-            await self._close_gate()
+            await self._close_proxy()
 
     async def _one_job(self) -> Ended:
         memory = self._records.memory(self.profile.name)
@@ -197,23 +197,23 @@ class Manager:
 
     # -- the local port -----------------------------------------------------------------
 
-    async def _open_gate(self) -> None:
+    async def _open_proxy(self) -> None:
         port, chosen = self._port()
         for attempt in range(20):
-            gate = Gate(
+            proxy = LocalProxy(
                 port + attempt,
                 status=self._snapshot,
                 actions=SessionActions(self).table(),
                 secret=self._secret,
             )
             try:
-                await gate.start()
+                await proxy.start()
                 break
             except PortTaken:
                 if chosen or attempt == 19:
                     raise
         self.port = port + attempt
-        self._gate = gate
+        self._proxy = proxy
         self._records.remember(self.name, port=self.port)
         self._status = self._new_status()
         pid = os.getpid()
@@ -227,11 +227,11 @@ class Manager:
         )
         self._records.write_session(self._record)
 
-    async def _close_gate(self) -> None:
+    async def _close_proxy(self) -> None:
         if self._record is not None:
             self._records.remove_session(self._record)
-        if self._gate is not None:
-            await self._gate.close()
+        if self._proxy is not None:
+            await self._proxy.close()
 
     async def on_number(self, number: int) -> None:
         """The cluster has sessions that this laptop does not: move to the name of our own.
@@ -239,10 +239,10 @@ class Manager:
         Else another connect with our name would find somebody else's job, and nobody ours.
         """
         if number != self.options.number:
-            await self._close_gate()
+            await self._close_proxy()
             self.options = dataclasses.replace(self.options, number=number)
             self.name = self._numbered()
-            await self._open_gate()
+            await self._open_proxy()
 
     def _port(self) -> tuple[int, bool]:
         """The local port, and whether it is somebody's choice that must not change."""
@@ -275,8 +275,8 @@ class Manager:
         return self._status.needs_person
 
     @property
-    def gate(self) -> Gate | None:
-        return self._gate
+    def proxy(self) -> LocalProxy | None:
+        return self._proxy
 
     async def finish(self, command: SessionCommand) -> Ended | None:
         """Ask for the end of the session and wait for it."""
@@ -292,12 +292,12 @@ class Manager:
         self._sink(event)
 
     def on_link(self, link: Link | None) -> None:
-        if self._gate is None:
+        if self._proxy is None:
             return
         if link is None:
-            self._gate.disconnect()
+            self._proxy.disconnect()
         else:
-            self._gate.connect(link)
+            self._proxy.connect(link)
 
     def on_job(self, job: Job) -> None:
         if job.time_left is not None:
@@ -306,7 +306,7 @@ class Manager:
 
     @property
     def browsers(self) -> int:
-        return self._gate.browsers if self._gate is not None else 0
+        return self._proxy.browsers if self._proxy is not None else 0
 
     def _new_status(self) -> SessionStatus:
         return SessionStatus(self.name, self.profile.title or self.name, self.port)
@@ -330,7 +330,7 @@ class Manager:
                 self._records.write_session(fresh)
 
     @property
-    def entrance(self) -> str:
+    def browser_url(self) -> str:
         """The address to open in the browser now; it may hold the token."""
         token = self._supervisor.token if self._supervisor is not None else ""
         ready = self._status.state == "ready"

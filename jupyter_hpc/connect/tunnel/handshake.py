@@ -43,7 +43,7 @@ class Handshake:
         except frames.NotTheRelay as error:
             raise PipeRefused(
                 "What answers in the relay's place does not know the secret of this session.",
-                "Another program may have its port, and was told nothing; use another way (--via).",
+                "Another program may have its port, and learned nothing; use another way (--via).",
             ) from error
         except frames.ProtocolError as error:
             raise ConnectError(f"Unexpected: {error}.", "Try again.") from error

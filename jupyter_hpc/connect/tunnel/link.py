@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -33,25 +34,33 @@ from jupyter_hpc.connect.tunnel.link_events import (
     LinkEvent,
     LinkLost,
     LinkSuspect,
-    LinkTaken,
     LinkUp,
 )
-from jupyter_hpc.connect.tunnel.one_shot import Exchange
+from jupyter_hpc.connect.tunnel.one_shot import OneShot
 from jupyter_hpc.errors import ConnectError, SessionTaken
 from jupyter_hpc.relay import frames
 from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
 from jupyter_hpc.waiting import within
 
-PING_EVERY = 0.5
-#: Nothing heard for so many pings: the pipe is suspect. Counted in ticks of ours and not in
-#: seconds, so that a process that was stopped and goes on does not suspect at once.
-SUSPECT_AFTER = 4
-REPLY_TIMEOUT = 10.0
-FACTS_TIMEOUT = 5.0
+_log = logging.getLogger(__name__)
+
+#: Between two pings.
+PING_SECONDS = 0.5
+#: Pings without any byte received, after which the pipe is suspect. Counted in ticks of ours and
+#: not in seconds, so that a process that was stopped and goes on does not suspect at once.
+SUSPECT_AFTER_PINGS = 4
+#: For the relay's answer to a HELLO, and to a question about itself.
+REPLY_SECONDS = 10.0
+FACTS_SECONDS = 5.0
 
 
 class Link:
-    """One session with a relay, over all its pipes."""
+    """One session with a relay, over all its pipes.
+
+    Whoever has a stream keeps it while pipes come and go: `attach` replaces the pipe, `state` and
+    the events say how the present one does. Streams are reset only when the relay has lost the
+    session, or another process has taken it over.
+    """
 
     def __init__(
         self, secret: str, owner: str, on_event: Callable[[LinkEvent], None] | None = None
@@ -65,9 +74,8 @@ class Link:
         self._on_event = on_event or (lambda event: None)
         self._pipe: BytePipe | None = None
         self._handshake: Handshake | None = None
-        self._heard = time.monotonic()
-        self._quiet_ticks = 0
-        self._left_at = time.monotonic()
+        self._last_received = time.monotonic()
+        self._silent_pings = 0
         self._ticker: asyncio.TimerHandle | None = None
         self._up = asyncio.Event()
         self._trouble = asyncio.Event()
@@ -85,7 +93,7 @@ class Link:
     @property
     def silence(self) -> float:
         """Seconds since the last byte came."""
-        return time.monotonic() - self._heard
+        return time.monotonic() - self._last_received
 
     @property
     def streams(self) -> int:
@@ -102,12 +110,10 @@ class Link:
         await self._trouble.wait()
 
     def doubt(self) -> None:
-        """The pipe is not likely to live: suspect it soon if nothing is heard."""
-        self._quiet_ticks = max(self._quiet_ticks, SUSPECT_AFTER - 1)
+        """The pipe is not likely to live: suspect it soon if nothing comes."""
+        self._silent_pings = max(self._silent_pings, SUSPECT_AFTER_PINGS - 1)
 
     def _set_state(self, state: Literal["down", "suspect", "up"]) -> None:
-        if self.state == "up" and state != "up":
-            self._left_at = time.monotonic()
         self.state = state
         if state == "up":
             self._up.set()
@@ -128,14 +134,14 @@ class Link:
 
     async def facts(self) -> dict[str, Any]:
         """Ask the relay about itself and Jupyter; ConnectError if it does not answer."""
-        asked = Exchange(mark=b"\n")
+        asked = OneShot(mark=b"\n")
         if not self.can_open():
             raise ConnectError("Too many connections are open to ask the relay.", "Try again.")
         stream = self.open("control:", asked)
         asked.stream = stream
         stream.send(b'{"ask": "facts"}\n')
         try:
-            answer = await within(asked.answer, FACTS_TIMEOUT)
+            answer = await within(asked.answer, FACTS_SECONDS)
             facts: dict[str, Any] = json.loads(answer.partition(b"\n")[0])
             return facts
         except (asyncio.TimeoutError, ValueError, OSError) as error:
@@ -154,10 +160,10 @@ class Link:
         is closed then, and the link is down until the next attach.
         """
         if self.taken:
-            # Two gates that take the session from each other in turn would help nobody.
+            # Two processes that take the session from each other in turn would help nobody.
             pipe.close()
             raise session_taken()
-        # Before the relay is told how much has come, the old pipe must bring nothing more.
+        # Before the relay learns how much has come, the old pipe must bring nothing more.
         self._drop_pipe()
         self._set_state("down")
         self._pipe = pipe
@@ -171,17 +177,14 @@ class Link:
             if self._pipe is not pipe:
                 raise closed_early()
             reply = await self._hello(pipe, self._handshake)
-            lost = reply.status == frames.GONE
-            if lost:
-                self._mux.end()
-                self._new_session()
-                self._on_event(LinkLost())
+            if reply.status == frames.GONE:
+                self._lose_session()
                 reply = await self._hello(pipe, self._handshake)
             self._check(reply)
             if self._pipe is not pipe:
                 # It brought the answer and closed before we came to read it.
                 raise closed_early()
-            self._attached(pipe, reply, self._handshake.rest, resumed=not lost)
+            self._attached(pipe, reply, self._handshake.rest)
         except BaseException:
             if self._pipe is pipe:
                 self._drop_pipe()
@@ -198,10 +201,10 @@ class Link:
             os.urandom(frames.NUMBER_SIZE),
         )
         try:
-            reply = await within(handshake.hello(hello), REPLY_TIMEOUT)
+            reply = await within(handshake.hello(hello), REPLY_SECONDS)
         except (asyncio.TimeoutError, TimeoutError) as error:
             raise ConnectError(
-                f"The relay on the node gave no answer within {REPLY_TIMEOUT:g} s.",
+                f"The relay on the node gave no answer within {REPLY_SECONDS:g} s.",
                 "A new connection will be tried.",
             ) from error
         if self._pipe not in (pipe, None):
@@ -211,7 +214,7 @@ class Link:
     def _check(self, reply: frames.Reply) -> None:
         if reply.status in (frames.NEW, frames.RESUMED):
             if not self._mux.can_resume(reply.received):
-                self._lose_session(LinkLost())
+                self._lose_session()
                 raise ConnectError(
                     "The relay on the node counts otherwise than this end does.",
                     "A new session with it will be tried.",
@@ -222,14 +225,14 @@ class Link:
             raise session_taken()
         raise refused(reply.status)
 
-    def _attached(self, pipe: BytePipe, reply: frames.Reply, rest: bytes, resumed: bool) -> None:
+    def _attached(self, pipe: BytePipe, reply: frames.Reply, rest: bytes) -> None:
         self.relay_build = reply.build
         self._established = True
-        self._note_heard()
+        self._note_received()
         self._mux.attach(pipe, reply.received)
         self._handshake = None
         self._set_state("up")
-        self._on_event(LinkUp(time.monotonic() - self._left_at, resumed))
+        self._on_event(LinkUp())
         if self._ticker is None:
             self._tick()
         if rest:
@@ -262,7 +265,7 @@ class Link:
     def _on_data(self, pipe: BytePipe, data: bytes) -> None:
         if pipe is not self._pipe:
             return
-        self._note_heard()
+        self._note_received()
         if self._handshake is not None:
             self._handshake.received(data)
             return
@@ -270,7 +273,7 @@ class Link:
             self._mux.receive(data)
         except frames.ProtocolError as error:
             # A new session is clean; with this one nobody knows what was delivered.
-            self._lose_session(LinkLost())
+            self._lose_session()
             self._lost_pipe(error)
 
     def _on_closed(self, pipe: BytePipe, error: Exception | None) -> None:
@@ -283,7 +286,8 @@ class Link:
             self._handshake.fail(closed_early())
         if self.state != "down":
             self._set_state("down")
-            self._on_event(LinkDown(error))
+            _log.info("the pipe has closed: %s", error or "by the other end")
+            self._on_event(LinkDown())
 
     def _on_drained(self, pipe: BytePipe) -> None:
         if pipe is self._pipe:
@@ -294,17 +298,21 @@ class Link:
         if code == frames.TAKEN_OVER:
             self._on_taken()
         else:
-            self._lose_session(LinkLost())
+            self._lose_session()
         self._lost_pipe(None)
 
     def _on_taken(self) -> None:
         self.taken = True
-        self._lose_session(LinkTaken())
+        self._end_session()
 
-    def _lose_session(self, event: LinkEvent) -> None:
+    def _lose_session(self) -> None:
+        self._end_session()
+        self._on_event(LinkLost())
+
+    def _end_session(self) -> None:
+        """Reset what is open; the next pipe begins a new session."""
         self._mux.end()
         self._new_session()
-        self._on_event(event)
 
     def _on_pong(self, token: int) -> None:
         if token:  # else the mux itself has asked
@@ -312,18 +320,17 @@ class Link:
 
     # -- silence ------------------------------------------------------------------------
 
-    def _note_heard(self) -> None:
+    def _note_received(self) -> None:
         if self.state == "suspect":
-            silence = self.silence
             self._set_state("up")
-            self._on_event(LinkAlive(silence))
-        self._heard = time.monotonic()
-        self._quiet_ticks = 0
+            self._on_event(LinkAlive())
+        self._last_received = time.monotonic()
+        self._silent_pings = 0
 
     def _tick(self) -> None:
-        self._ticker = asyncio.get_running_loop().call_later(PING_EVERY, self._tick)
-        self._quiet_ticks += 1
-        if self.state == "up" and self._quiet_ticks > SUSPECT_AFTER:
+        self._ticker = asyncio.get_running_loop().call_later(PING_SECONDS, self._tick)
+        self._silent_pings += 1
+        if self.state == "up" and self._silent_pings > SUSPECT_AFTER_PINGS:
             self._set_state("suspect")
             self._on_event(LinkSuspect(self.silence))
         self._mux.ping(int(time.monotonic() * 1e6))
@@ -331,7 +338,7 @@ class Link:
 
 
 def session_taken() -> SessionTaken:
-    """The error for a gate that another one of the same owner has replaced."""
+    """The error for a link that another one of the same owner has replaced."""
     return SessionTaken(
         "Another jupyter-hpc on this computer has taken over this session.",
         "Use that one, or end it with 'jupyter-hpc disconnect'.",

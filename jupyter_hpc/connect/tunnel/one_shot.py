@@ -1,4 +1,4 @@
-"""The local end of a stream that asks once and collects the answer."""
+"""One question on a stream of its own, and its answer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import asyncio
 
 from jupyter_hpc.relay.mux import Stream
 
-#: An answer longer than this is not one that we asked for.
-MOST_BYTES = 4 << 20
+#: A longer answer is not one that we asked for; what came of it until then is given back.
+MAX_ANSWER_BYTES = 4 << 20
 
 
-class Exchange:
-    """An endpoint whose `answer` is what came until `mark`, or until the other end closed."""
+class OneShot:
+    """The local end of a stream that asks once: `answer` is what came until `mark`, or until the
+    other end closed.
+
+        asked = OneShot(mark=b"\\n")
+        asked.stream = link.open(target, asked)
+        asked.stream.send(question)
+        await asked.answer
+    """
 
     def __init__(self, mark: bytes = b"") -> None:
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -23,7 +30,7 @@ class Exchange:
         if self.stream is not None:
             self.stream.consumed(len(data))
         self._data += data
-        if len(self._data) > MOST_BYTES or (self._mark and self._mark in self._data):
+        if len(self._data) > MAX_ANSWER_BYTES or (self._mark and self._mark in self._data):
             self.on_eof()
 
     def on_eof(self) -> None:

@@ -1,4 +1,4 @@
-"""A gate with a real relay and a real tornado server behind it, and a plain HTTP client."""
+"""A proxy with a real relay and a real tornado server behind it, and a plain HTTP client."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import tornado.netutil
 import tornado.web
 import tornado.websocket
 
-from jupyter_hpc.connect.proxy.server import Gate
+from jupyter_hpc.connect.proxy.server import LocalProxy
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import ConnectError, UsageError
 from tests.connect.tunnel.helpers import MutePipe, mute_pipe
 from tests.relay.harness import PATIENCE, SECRET, RelayProcess, running_relay
 
-GATE_SECRET = "the-secret-of-the-gate"
+CONTROL_SECRET = "the-secret-of-the-proxy"
 
 #: As a browser asks for a page.
 HTML: dict[str, Any] = {"Accept": "text/html,application/xhtml+xml"}
@@ -90,13 +90,13 @@ def application() -> tornado.web.Application:
 
 
 class World:
-    """Gate, link, relay and server; every part can be taken away."""
+    """Proxy, link, relay and server; every part can be taken away."""
 
     def __init__(self, node: RelayProcess) -> None:
         self.node = node
         self.state: dict[str, Any] = {"state": "pending", "cluster": "ulysses", "text": "Waiting."}
         self.done: list[tuple[str, dict[str, Any]]] = []
-        self.gate = Gate(0, lambda: self.state, self.actions(), GATE_SECRET)
+        self.proxy = LocalProxy(0, lambda: self.state, self.actions(), CONTROL_SECRET)
         self.link = Link(SECRET, "laptop")
         self.pipe: MutePipe | None = None
 
@@ -134,7 +134,7 @@ class World:
 
     @property
     def port(self) -> int:
-        return self.gate.port
+        return self.proxy.port
 
     async def plug(self) -> None:
         """A (new) pipe carries the link."""
@@ -143,7 +143,7 @@ class World:
 
     async def open(self) -> None:
         await self.plug()
-        self.gate.connect(self.link)
+        self.proxy.connect(self.link)
 
     def cut(self) -> None:
         """The pipe is lost, and known to be lost."""
@@ -160,7 +160,7 @@ class World:
 async def running_world(*, opened: bool = True) -> AsyncIterator[World]:
     async with running_relay() as node:
         world = World(node)
-        await world.gate.start()
+        await world.proxy.start()
         server = await world.serve()
         try:
             if opened:
@@ -168,7 +168,7 @@ async def running_world(*, opened: bool = True) -> AsyncIterator[World]:
             yield world
         finally:
             server.stop()
-            await world.gate.close()
+            await world.proxy.close()
             await world.link.close()
             await server.close_all_connections()
 
@@ -242,13 +242,13 @@ def free_port() -> int:
 
 
 @contextlib.asynccontextmanager
-async def waiting_gate() -> AsyncIterator[World]:
-    """A gate that waits; the relay behind it is never started."""
+async def waiting_proxy() -> AsyncIterator[World]:
+    """A proxy that waits; the relay behind it is never started."""
     node = RelayProcess()
     world = World(node)
-    await world.gate.start()
+    await world.proxy.start()
     try:
         yield world
     finally:
-        await world.gate.close()
+        await world.proxy.close()
         node.close()

@@ -1,4 +1,4 @@
-"""What the tests of an open gate share."""
+"""What the tests of an open proxy share."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ async def held(world: World, count: int = 1) -> None:
     """Wait until so many requests wait for the pipe."""
 
     def waiting() -> int:
-        return sum(getattr(one, "_phase", "") == "work" for one in world.gate._connections)
+        return sum(getattr(one, "_phase", "") == "work" for one in world.proxy._connections)
 
     await until(lambda: waiting() == count)

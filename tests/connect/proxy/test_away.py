@@ -1,4 +1,4 @@
-"""The gate while the pipe is away."""
+"""The proxy while the pipe is away."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jupyter_hpc.connect.proxy import connection as gate_connection
+from jupyter_hpc.connect.proxy import connection as proxy_connection
 from tests.connect.proxy.helpers import Client, World, fetch, running_world
 from tests.connect.proxy.opened import HTML, WAITING, channel, held
-from tests.connect.tunnel.helpers import heard
+from tests.connect.tunnel.helpers import next_word
 from tests.relay.harness import PATIENCE
 from tests.waiting import until
 
@@ -71,7 +71,7 @@ async def test_a_new_request_is_held_and_goes_on(world: World) -> None:
 async def test_a_new_request_is_told_to_come_back_after_a_short_hold(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate_connection, "HOLD_API", 0.5)
+    monkeypatch.setattr(proxy_connection, "HOLD_API_SECONDS", 0.5)
     world.cut()
     await asyncio.sleep(0.05)
     began = time.monotonic()
@@ -90,7 +90,7 @@ async def test_what_jupyterlab_repeats_waits_with_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JupyterLab takes a 503 here for a lost server; page loads find a connection all the same."""
-    monkeypatch.setattr(gate_connection, "HOLD_API", 0.2)
+    monkeypatch.setattr(proxy_connection, "HOLD_API_SECONDS", 0.2)
     world.cut()
     await asyncio.sleep(0.05)
     lists = [f"/api/{name}?1730000000000" for name in ("kernels", "sessions", "terminals")]
@@ -110,7 +110,7 @@ async def test_what_jupyterlab_repeats_ends_with_the_session(world: World) -> No
     await asyncio.sleep(0.05)
     asked = asyncio.create_task(fetch(world.port, "/api/sessions", Sec_Fetch_Mode="cors"))
     await held(world)
-    world.gate.disconnect()
+    world.proxy.disconnect()
     assert (await asked).status == 503
 
 
@@ -122,7 +122,7 @@ async def test_a_held_upload_is_not_collected(world: World) -> None:
     upload = asyncio.create_task(fetch(world.port, "/api/hash", "POST", body))
     await held(world)
     await asyncio.sleep(1)
-    pending = [getattr(one, "_pending", b"") for one in world.gate._connections]
+    pending = [getattr(one, "_pending", b"") for one in world.proxy._connections]
     assert len(pending) == 1 and 0 < len(pending[0]) < 2_000_000
     await world.plug()
     assert (await upload).text == hashlib.sha256(body).hexdigest()
@@ -144,7 +144,7 @@ async def test_a_client_that_has_said_all_is_still_answered(world: World) -> Non
 
 
 async def test_a_page_load_shows_the_status(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate_connection, "HOLD_API", 60.0)
+    monkeypatch.setattr(proxy_connection, "HOLD_API_SECONDS", 60.0)
     world.cut()
     await asyncio.sleep(0.05)
     world.state["state"] = "reconnecting"
@@ -160,7 +160,7 @@ async def test_a_reload_on_a_kept_connection_shows_the_status(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Browsers keep connections; without looking at later requests a reload would hang."""
-    monkeypatch.setattr(gate_connection, "HOLD_API", 0.3)
+    monkeypatch.setattr(proxy_connection, "HOLD_API_SECONDS", 0.3)
     async with Client(world.port) as page, Client(world.port) as program:
         for client in (page, program):
             client.send("/lab")
@@ -196,7 +196,7 @@ async def test_a_held_request_on_a_kept_connection_goes_on(world: World) -> None
 async def test_a_page_load_into_a_silent_pipe_shows_the_status(world: World) -> None:
     """It was sent before anybody could know; after two seconds of silence it is known."""
     assert world.pipe is not None
-    await heard(world.link)
+    await next_word(world.link)
     world.pipe.fall_silent()
     began = time.monotonic()
     answer = await fetch(world.port, "/lab", **HTML)
@@ -219,7 +219,7 @@ async def test_an_answer_that_comes_too_late_is_not_mixed_with_ours(
         time.sleep(0.5)
         return "me"
 
-    monkeypatch.setattr(gate_connection, "peer_owner", slowly)
+    monkeypatch.setattr(proxy_connection, "peer_owner", slowly)
     world.pipe.fall_silent()
     async with Client(world.port) as client:
         client.send("/lab", **HTML)

@@ -1,4 +1,4 @@
-"""What the gate answers itself: the page, the status, actions, and what is no request."""
+"""What the proxy answers itself: the page, the status, actions, and what is no request."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from jupyter_hpc.connect.proxy import connection as gate_connection
-from jupyter_hpc.connect.proxy.control import MAX_BODY
-from jupyter_hpc.connect.proxy.http import MAX_HEAD
-from jupyter_hpc.connect.proxy.server import MOST_CONNECTIONS
+from jupyter_hpc.connect.proxy import connection as proxy_connection
+from jupyter_hpc.connect.proxy.control import MAX_BODY_BYTES
+from jupyter_hpc.connect.proxy.http import MAX_HEAD_BYTES
+from jupyter_hpc.connect.proxy.server import MAX_CONNECTIONS
 from jupyter_hpc.connect.session.client import call_action, read_status
 from jupyter_hpc.errors import ConnectError, Unreachable
-from tests.connect.proxy.helpers import GATE_SECRET, HTML, Client, World, fetch, waiting_gate
+from tests.connect.proxy.helpers import CONTROL_SECRET, HTML, Client, World, fetch, waiting_proxy
 from tests.waiting import until
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    async with waiting_gate() as world:
+    async with waiting_proxy() as world:
         yield world
 
 
@@ -91,7 +91,7 @@ async def test_a_foreign_name_is_refused_for_everything(world: World, host: str)
     for target in ("/lab", "/api/kernels", "/_jupyter-hpc/", "/_jupyter-hpc/status"):
         answer = await fetch(world.port, target, Host=host.format(port=world.port), **HTML)
         assert answer.status == 403
-        assert GATE_SECRET not in answer.text and "ulysses" not in answer.text
+        assert CONTROL_SECRET not in answer.text and "ulysses" not in answer.text
 
 
 @pytest.mark.parametrize(
@@ -108,18 +108,18 @@ async def test_a_foreign_name_is_refused_for_everything(world: World, host: str)
 async def test_pages_of_other_origins_get_nothing(world: World, headers: dict[str, Any]) -> None:
     headers = {name: value.format(port=world.port) for name, value in headers.items()}
     assert (await fetch(world.port, "/_jupyter-hpc/status", **headers)).status == 403
-    headers["X_Jupyter_Hpc_Secret"] = GATE_SECRET
+    headers["X_Jupyter_Hpc_Secret"] = CONTROL_SECRET
     answer = await fetch(world.port, "/_jupyter-hpc/actions/stop", "POST", b"{}", **headers)
     assert answer.status == 403 and world.done == []
 
 
 async def test_an_action_needs_the_secret(world: World) -> None:
-    for secret in ("", "wrong", GATE_SECRET[:-1], GATE_SECRET + "x"):
+    for secret in ("", "wrong", CONTROL_SECRET[:-1], CONTROL_SECRET + "x"):
         answer = await fetch(
             world.port, "/_jupyter-hpc/actions/stop", "POST", b"{}", X_Jupyter_Hpc_Secret=secret
         )
         assert answer.status == 403
-    query = f"/_jupyter-hpc/actions/stop?secret={GATE_SECRET}"
+    query = f"/_jupyter-hpc/actions/stop?secret={CONTROL_SECRET}"
     assert (await fetch(world.port, query, "POST", b"{}")).status == 403
     assert world.done == []
     answer = await fetch(
@@ -127,7 +127,7 @@ async def test_an_action_needs_the_secret(world: World) -> None:
         "/_jupyter-hpc/actions/stop",
         "POST",
         b'{"why": "test"}',
-        X_Jupyter_Hpc_Secret=GATE_SECRET,
+        X_Jupyter_Hpc_Secret=CONTROL_SECRET,
         Origin=f"http://localhost:{world.port}",
         Sec_Fetch_Site="same-origin",
     )
@@ -137,29 +137,31 @@ async def test_an_action_needs_the_secret(world: World) -> None:
 
 async def test_commands_use_the_same_actions(world: World) -> None:
     port = world.port
-    answer = await asyncio.to_thread(call_action, port, GATE_SECRET, "stop", {"a": 1})
+    answer = await asyncio.to_thread(call_action, port, CONTROL_SECRET, "stop", {"a": 1})
     assert answer == {"stopped": True}
     with pytest.raises(ConnectError, match="cannot be done <now>") as refused:
-        await asyncio.to_thread(call_action, port, GATE_SECRET, "refuse")
+        await asyncio.to_thread(call_action, port, CONTROL_SECRET, "refuse")
     assert refused.value.hint == "Wait." and refused.value.exit_code == 1
     with pytest.raises(ConnectError, match="no port") as misused:
-        await asyncio.to_thread(call_action, port, GATE_SECRET, "misuse")
+        await asyncio.to_thread(call_action, port, CONTROL_SECRET, "misuse")
     assert misused.value.exit_code == 2
     with pytest.raises(ConnectError, match="missing or wrong"):
         await asyncio.to_thread(call_action, port, "wrong", "stop")
     with pytest.raises(ConnectError, match="no such action; known are stop"):
-        await asyncio.to_thread(call_action, port, GATE_SECRET, "nothing")
+        await asyncio.to_thread(call_action, port, CONTROL_SECRET, "nothing")
     with pytest.raises(ConnectError) as failed:
-        await asyncio.to_thread(call_action, port, GATE_SECRET, "fail")
+        await asyncio.to_thread(call_action, port, CONTROL_SECRET, "fail")
     assert "secret detail" not in str(failed.value)
-    await world.gate.close()
+    await world.proxy.close()
     with pytest.raises(Unreachable):
-        await asyncio.to_thread(call_action, port, GATE_SECRET, "stop")
+        await asyncio.to_thread(call_action, port, CONTROL_SECRET, "stop")
 
 
 async def test_an_action_goes_on_when_its_page_is_closed(world: World) -> None:
     async with Client(world.port) as client:
-        client.send("/_jupyter-hpc/actions/slow", "POST", b"{}", X_Jupyter_Hpc_Secret=GATE_SECRET)
+        client.send(
+            "/_jupyter-hpc/actions/slow", "POST", b"{}", X_Jupyter_Hpc_Secret=CONTROL_SECRET
+        )
         await asyncio.sleep(0.1)
     await until(lambda: world.done == [("slow", {})])
 
@@ -173,14 +175,14 @@ async def test_an_action_goes_on_when_its_page_is_closed(world: World) -> None:
         ("/_jupyter-hpc/other", "GET", b"", 404),
         ("/_jupyter-hpc/actions/stop", "POST", b"[1]", 400),
         ("/_jupyter-hpc/actions/stop", "POST", b"{", 400),
-        ("/_jupyter-hpc/actions/stop", "POST", b"x" * (MAX_BODY + 1), 413),
+        ("/_jupyter-hpc/actions/stop", "POST", b"x" * (MAX_BODY_BYTES + 1), 413),
         ("/_jupyter-hpc/actions/", "POST", b"{}", 404),
     ],
 )
 async def test_what_makes_no_sense_is_refused(
     world: World, target: str, method: str, body: bytes, status: int
 ) -> None:
-    answer = await fetch(world.port, target, method, body, X_Jupyter_Hpc_Secret=GATE_SECRET)
+    answer = await fetch(world.port, target, method, body, X_Jupyter_Hpc_Secret=CONTROL_SECRET)
     assert answer.status == status and world.done == []
 
 
@@ -199,7 +201,7 @@ async def test_a_body_in_pieces_is_waited_for(world: World) -> None:
             "/_jupyter-hpc/actions/stop",
             "POST",
             Content_Length="7",
-            X_Jupyter_Hpc_Secret=GATE_SECRET,
+            X_Jupyter_Hpc_Secret=CONTROL_SECRET,
         )
         for byte in b'{"a":1}':
             await asyncio.sleep(0.01)
@@ -225,7 +227,7 @@ async def test_a_head_in_single_bytes(world: World) -> None:
         b"GET / HTTP/1.1 x\r\nHost: localhost\r\n\r\n",
         b"g@t / HTTP/1.1\r\n\r\n",
         b"GET /\0 HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * MAX_HEAD,
+        b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * MAX_HEAD_BYTES,
     ],
     ids=["tls", "absolute", "http2", "trailing", "method", "nul", "large"],
 )
@@ -239,7 +241,7 @@ async def test_what_is_no_request_is_closed(world: World, first: bytes) -> None:
 async def test_an_unfinished_request_is_closed_in_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate_connection, "HEAD_LIMIT", 0.2)
+    monkeypatch.setattr(proxy_connection, "MAX_HEAD_SECONDS", 0.2)
     for first in (b"GET /lab HT", b"POST /_jupyter-hpc/actions/stop HTTP/1.1\r\nContent-Le"):
         async with Client(world.port) as client:
             client.writer.write(first)
@@ -250,14 +252,14 @@ async def test_an_unfinished_request_is_closed_in_time(
 async def test_too_many_connections_are_closed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_hpc.connect.proxy.server.MOST_CONNECTIONS", 10)
-    assert MOST_CONNECTIONS > 100
+    monkeypatch.setattr("jupyter_hpc.connect.proxy.server.MAX_CONNECTIONS", 10)
+    assert MAX_CONNECTIONS > 100
     clients = [await Client(world.port).__aenter__() for _ in range(15)]
     await until(lambda: sum(client.reader.at_eof() for client in clients) == 5)
-    assert len(world.gate._connections) == 10
+    assert len(world.proxy._connections) == 10
     for client in clients:
         await client.__aexit__()
-    await until(lambda: not world.gate._connections)
+    await until(lambda: not world.proxy._connections)
     assert (await fetch(world.port, "/lab")).status == 200
 
 

@@ -1,4 +1,4 @@
-"""The gate's forwards, and storms of cuts."""
+"""The proxy's forwards, and storms of cuts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jupyter_hpc.connect.proxy import forward as gate_forward
 from jupyter_hpc.errors import PortTaken, UsageError
 from tests.connect.proxy.helpers import Client, World, fetch, running_world
 from tests.connect.proxy.opened import channel
@@ -35,7 +34,7 @@ async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def test_forwards_carry_any_protocol(world: World) -> None:
     server = await asyncio.start_server(greet, "127.0.0.1", 0)
     target = f"tcp:127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    port = await world.gate.add_forward(0, target)
+    port = await world.proxy.add_forward(0, target)
     assert port != world.port
     async with Client(port) as client:
         assert await asyncio.wait_for(client.reader.readline(), PATIENCE) == b"220 hello\r\n"
@@ -52,7 +51,7 @@ async def test_forwards_carry_any_protocol(world: World) -> None:
         client.writer.write(b"QUIT")  # no more comes, and it is no request
         client.writer.write_eof()
         assert await client.rest() == b"220 hello\r\nQUIT"
-    await world.gate.remove_forward(port)
+    await world.proxy.remove_forward(port)
     with pytest.raises(OSError):
         await Client(port).__aenter__()
     server.close()
@@ -61,7 +60,7 @@ async def test_forwards_carry_any_protocol(world: World) -> None:
 async def test_a_forward_to_a_unix_socket_survives_a_cut(world: World) -> None:
     path = str(world.node.folder / "tb.sock")
     async with unix_server(path, echo):
-        port = await world.gate.add_forward(0, f"unix:{path}")
+        port = await world.proxy.add_forward(0, f"unix:{path}")
         async with Client(port) as client:
             client.writer.write(b"one")
             assert await client.reader.readexactly(3) == b"one"
@@ -74,7 +73,7 @@ async def test_a_forward_to_a_unix_socket_survives_a_cut(world: World) -> None:
 
 async def test_a_forwarded_web_service_refuses_foreign_names_too(world: World) -> None:
     """TensorBoard asks for no password: a rebound name must not get through."""
-    port = await world.gate.add_forward(0, f"unix:{world.node.jupyter}")
+    port = await world.proxy.add_forward(0, f"unix:{world.node.jupyter}")
     assert "JupyterLab" in (await fetch(port, "/tensorboard")).text
     answer = await fetch(port, "/tensorboard", Host=f"evil.example:{port}")
     assert answer.status == 403 and "JupyterLab" not in answer.text
@@ -90,7 +89,7 @@ async def test_a_method_of_a_pages_own_making_does_not_hide_its_name(
     world: World, method: str
 ) -> None:
     """A service refuses the method and keeps the connection, which was trusted from then on."""
-    port = await world.gate.add_forward(0, f"unix:{world.node.jupyter}")
+    port = await world.proxy.add_forward(0, f"unix:{world.node.jupyter}")
     async with Client(port) as client:
         client.send("/", method, Host=f"evil.example:{port}")
         client.send("/tensorboard", Host=f"evil.example:{port}")
@@ -101,49 +100,29 @@ async def test_a_method_of_a_pages_own_making_does_not_hide_its_name(
         assert (await client.answer()).status == 405
 
 
-async def test_a_request_line_without_end_is_refused(world: World) -> None:
-    port = await world.gate.add_forward(0, f"unix:{world.node.jupyter}")
-    async with Client(port) as client:
-        client.writer.write(b"GET /" + b"x" * 70_000)
-        assert (await client.answer()).status == 403
-
-
-async def test_a_word_alone_is_not_held_for_ever(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client of another protocol waits for the answer to its first word."""
-    monkeypatch.setattr(gate_forward, "WORD_LIMIT", 0.2)
-    path = str(world.node.folder / "echo.sock")
-    async with unix_server(path, echo):
-        port = await world.gate.add_forward(0, f"unix:{path}")
-        async with Client(port) as client:
-            client.writer.write(b"ping")
-            assert await asyncio.wait_for(client.reader.readexactly(4), PATIENCE) == b"ping"
-
-
 async def test_a_forward_to_a_forbidden_target_closes(world: World) -> None:
-    port = await world.gate.add_forward(0, "tcp:192.0.2.1:80")
+    port = await world.proxy.add_forward(0, "tcp:192.0.2.1:80")
     async with Client(port) as client:
         assert await client.rest() == b""
     with pytest.raises(UsageError):
-        await world.gate.add_forward(0, "192.0.2.1:80")
+        await world.proxy.add_forward(0, "192.0.2.1:80")
     with pytest.raises(PortTaken, match="This session uses port"):
-        await world.gate.add_forward(world.port, "tcp:127.0.0.1:1")
+        await world.proxy.add_forward(world.port, "tcp:127.0.0.1:1")
 
 
 async def test_a_forward_that_is_there_is_given_again(world: World) -> None:
-    port = await world.gate.add_forward(0, "tcp:127.0.0.1:6006")
-    assert await world.gate.add_forward(port, "tcp:127.0.0.1:6006") == port
+    port = await world.proxy.add_forward(0, "tcp:127.0.0.1:6006")
+    assert await world.proxy.add_forward(port, "tcp:127.0.0.1:6006") == port
     with pytest.raises(PortTaken) as taken:
-        await world.gate.add_forward(port, "tcp:127.0.0.1:6007")
+        await world.proxy.add_forward(port, "tcp:127.0.0.1:6007")
     assert "End that program" not in taken.value.hint
-    await world.gate.remove_forward(port)
-    assert await world.gate.add_forward(port, "tcp:127.0.0.1:6007") == port
+    await world.proxy.remove_forward(port)
+    assert await world.proxy.add_forward(port, "tcp:127.0.0.1:6007") == port
 
 
 async def test_a_forward_closes_while_nothing_is_there() -> None:
     async with running_world(opened=False) as world:
-        port = await world.gate.add_forward(0, "tcp:127.0.0.1:1")
+        port = await world.proxy.add_forward(0, "tcp:127.0.0.1:1")
         async with Client(port) as client:
             assert await client.rest() == b""
 

@@ -27,7 +27,7 @@ async def world() -> AsyncIterator[World]:
 @pytest.fixture
 async def port(world: World) -> int:
     """A forward to a service that asks for no password."""
-    return await world.gate.add_forward(0, f"unix:{world.node.jupyter}")
+    return await world.proxy.add_forward(0, f"unix:{world.node.jupyter}")
 
 
 async def test_a_foreign_page_can_send_nothing_to_a_service(port: int) -> None:
@@ -101,7 +101,7 @@ async def test_what_is_no_http_passes_byte_by_byte(world: World) -> None:
     path = str(world.node.folder / "echo.sock")
     foreign = f"POST / HTTP/1.1\r\nHost: x\r\nOrigin: {EVIL}\r\n\r\n".encode()
     async with unix_server(path, echo):
-        port = await world.gate.add_forward(0, f"unix:{path}")
+        port = await world.proxy.add_forward(0, f"unix:{path}")
         for first in (b"\x16\x03\x01", b"SSH-2.0-x\r\n", b"\r\n", b"\0"):
             sent = first + foreign + os.urandom(400_000) + foreign
             async with Client(port) as client:

@@ -1,4 +1,4 @@
-"""The status page in a real Chromium, served by a real gate."""
+"""The status page in a real Chromium, served by a real proxy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, async_playwright
 
-from jupyter_hpc.connect.proxy.server import Gate
+from jupyter_hpc.connect.proxy.server import LocalProxy
 from tests.browser.fixtures import SCREENSHOTS_VARIABLE
 from tests.browser.launching import launch_options
-from tests.connect.proxy.helpers import GATE_SECRET, World, running_world
+from tests.connect.proxy.helpers import CONTROL_SECRET, World, running_world
 from tests.connect.proxy.test_page import HOSTILE
 from tests.tools import ROOT
 from tests.waiting import until
@@ -103,14 +103,14 @@ async def test_a_button_acts_after_its_question(world: World, tab: Page) -> None
     await picture(tab, "ended")
 
 
-async def test_a_gate_that_ends_is_said_and_one_that_returns_is_found(
+async def test_a_proxy_that_ends_is_said_and_one_that_returns_is_found(
     world: World, tab: Page
 ) -> None:
     await tab.goto(f"http://localhost:{world.port}/lab")
     await tab.get_by_role("heading", name="Waiting in the queue").wait_for()
-    await world.gate.close()
+    await world.proxy.close()
     await tab.get_by_text("does not run on this computer any more").wait_for()
-    again = Gate(world.port, lambda: {"state": "authenticating"}, {}, GATE_SECRET)
+    again = LocalProxy(world.port, lambda: {"state": "authenticating"}, {}, CONTROL_SECRET)
     await again.start()
     await tab.get_by_role("heading", name="Logging in").wait_for()
     await again.close()

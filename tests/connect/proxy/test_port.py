@@ -1,4 +1,4 @@
-"""The gate's port: loopback only, taken or free, and whose its connections are."""
+"""The proxy's port: loopback only, taken or free, and whose its connections are."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from collections.abc import AsyncIterator
 import psutil
 import pytest
 
-from jupyter_hpc.connect.proxy import connection as gate_connection
+from jupyter_hpc.connect.proxy import connection as proxy_connection
 from jupyter_hpc.connect.proxy.peer import (
     is_foreign,
     owner_among_processes,
     owner_in_proc,
     peer_owner,
 )
-from jupyter_hpc.connect.proxy.server import Gate, bind_local
+from jupyter_hpc.connect.proxy.server import LocalProxy, bind_local
 from jupyter_hpc.connect.session.client import call_action
 from jupyter_hpc.errors import ConnectError, PortTaken
-from tests.connect.proxy.helpers import GATE_SECRET, HTML, Client, World, fetch, waiting_gate
+from tests.connect.proxy.helpers import CONTROL_SECRET, HTML, Client, World, fetch, waiting_proxy
 from tests.relay.harness import echo, unix_server
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    async with waiting_gate() as world:
+    async with waiting_proxy() as world:
         yield world
 
 
 async def test_it_listens_on_loopback_only_on_both_addresses(world: World) -> None:
     sockets = [
-        s.getsockname()[:2] for server in world.gate._servers[world.port] for s in server.sockets
+        s.getsockname()[:2] for server in world.proxy._servers[world.port] for s in server.sockets
     ]
     assert ("127.0.0.1", world.port) in sockets
     assert {address for address, _ in sockets} <= {"127.0.0.1", "::1"}
@@ -49,7 +49,7 @@ async def test_it_listens_on_loopback_only_on_both_addresses(world: World) -> No
 
 async def test_a_taken_port_is_said_with_its_taker(world: World) -> None:
     with pytest.raises(PortTaken) as taken:
-        await Gate(world.port, dict, {}, "x").start()
+        await LocalProxy(world.port, dict, {}, "x").start()
     assert f"process {os.getpid()}" in taken.value.message
     assert str(world.port) in taken.value.message and "--port" in taken.value.hint
 
@@ -72,8 +72,8 @@ async def test_half_a_port_is_taken_too() -> None:
 
 async def test_a_closed_port_can_be_opened_again_at_once(world: World) -> None:
     await fetch(world.port, "/lab")
-    await world.gate.close()
-    again = Gate(world.port, lambda: world.state, {}, "x")
+    await world.proxy.close()
+    again = LocalProxy(world.port, lambda: world.state, {}, "x")
     await again.start()
     assert (await fetch(again.port, "/lab")).status == 200
     await again.close()
@@ -96,7 +96,7 @@ async def test_the_secret_is_in_the_page_only_for_its_user(
 ) -> None:
     secret = page_secret((await fetch(world.port, "/lab", **HTML)).text)
     assert secret
-    monkeypatch.setattr(gate_connection, "peer_owner", lambda peer, local: "unknown")
+    monkeypatch.setattr(proxy_connection, "peer_owner", lambda peer, local: "unknown")
     for target in ("/lab", "/_jupyter-hpc/", "/_jupyter-hpc/status"):
         answer = await fetch(world.port, target, **HTML)
         assert answer.status == 200 and "Waiting in the queue" in answer.text
@@ -113,7 +113,7 @@ def page_secret(text: str) -> str:
 async def test_the_pages_secret_is_for_its_buttons_only(world: World) -> None:
     """JupyterLab's scripts come from the cluster and can read the page."""
     text = (await fetch(world.port, "/_jupyter-hpc/")).text
-    assert GATE_SECRET not in text
+    assert CONTROL_SECRET not in text
     secret, port = page_secret(text), world.port
     for action in ("stop", "start", "enter"):
         await asyncio.to_thread(call_action, port, secret, action)
@@ -146,11 +146,11 @@ async def test_another_user_of_this_computer_gets_nothing(world: World) -> None:
             timeout=60,
         )
         assert "403 Forbidden" in done.stdout, done.stdout + done.stderr
-        assert GATE_SECRET not in done.stdout and "ulysses" not in done.stdout
+        assert CONTROL_SECRET not in done.stdout and "ulysses" not in done.stdout
     await world.node.start()
     await world.open()
     async with unix_server(f"{world.node.folder}/service", echo):
-        forward = await world.gate.add_forward(0, f"unix:{world.node.folder}/service")
+        forward = await world.proxy.add_forward(0, f"unix:{world.node.folder}/service")
         for port, shown in ((world.port, "403 Forbidden"), (forward, "")):
             done = await asyncio.to_thread(
                 subprocess.run,
@@ -172,10 +172,10 @@ async def test_who_sends_and_closes_at_once_is_not_taken_for_us(
     world: World, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     """A service without a password must not even hear another user, who needs no answer."""
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.read())
+        received.append(await reader.read())
         writer.close()
 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)  # we are not root, who may do everything
@@ -188,11 +188,11 @@ async def test_who_sends_and_closes_at_once_is_not_taken_for_us(
     await world.node.start()
     await world.open()
     async with unix_server(f"{world.node.folder}/service", listen):
-        port = await world.gate.add_forward(0, f"unix:{world.node.folder}/service")
+        port = await world.proxy.add_forward(0, f"unix:{world.node.folder}/service")
         # Not in a thread: when the loop goes on, the client is gone already.
         subprocess.run([sys.executable, "-c", script, str(port)], check=True, timeout=60)
         await asyncio.sleep(0.5)
-        assert heard in ([], [b""])
+        assert received in ([], [b""])
     sockets = [socket.socket() for _ in range(2)]
     with sockets[0], sockets[1]:
         sockets[0].bind(("127.0.0.1", 0))

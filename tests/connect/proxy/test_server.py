@@ -1,4 +1,4 @@
-"""The gate while JupyterLab is there, and while it is not."""
+"""The proxy while JupyterLab is there, and while it is not."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ async def test_the_same_address_is_jupyterlab_once_it_is_there() -> None:
         await world.open()
         assert "JupyterLab" in (await fetch(world.port, "/lab", **HTML)).text
         assert b'"open": true' in (await fetch(world.port, "/_jupyter-hpc/status")).body
-        world.gate.disconnect()
-        assert world.gate.state == "waiting"
+        world.proxy.disconnect()
         assert WAITING in (await fetch(world.port, "/lab", **HTML)).text
 
 
@@ -65,8 +64,8 @@ async def test_kept_connections_serve_many_requests(world: World) -> None:
         for number in range(20):
             client.send(f"/lab/{number}")
             assert f"lab /lab/{number}" in (await client.answer()).text
-        assert world.gate.browsers == 1
-    await until(lambda: world.gate.browsers == 0)
+        assert world.proxy.browsers == 1
+    await until(lambda: world.proxy.browsers == 0)
 
 
 async def test_our_pages_are_ours_on_a_kept_connection_too(world: World) -> None:
@@ -124,7 +123,7 @@ async def test_two_hundred_browsers_at_once(world: World) -> None:
     )
     for number, answer in enumerate(answers):
         assert answer.text == hashlib.sha256(b"%d" % number + bytes(65536)).hexdigest()
-    await until(lambda: world.link.streams == 0 and world.gate.browsers == 0)
+    await until(lambda: world.link.streams == 0 and world.proxy.browsers == 0)
 
 
 async def test_a_slow_reader_costs_no_memory_and_gets_everything(world: World) -> None:
@@ -182,9 +181,9 @@ async def test_too_many_streams_are_503(world: World, monkeypatch: pytest.Monkey
     assert (await fetch(world.port, "/api/kernels")).status == 503
 
 
-async def test_closing_the_gate_closes_everything(world: World) -> None:
+async def test_closing_the_proxy_closes_everything(world: World) -> None:
     socket = await channel(world)
-    await world.gate.close()
+    await world.proxy.close()
     assert await asyncio.wait_for(socket.read_message(), PATIENCE) is None
     with pytest.raises(OSError):
         await fetch(world.port, "/lab")

@@ -192,7 +192,7 @@ def test_the_relay_refuses_a_wrong_secret(opened: Opened) -> None:
     assert opened.session.get("/api")[0] == 200
 
 
-def test_the_relay_ends_whoever_sends_what_no_gate_sends(opened: Opened) -> None:
+def test_the_relay_ends_whoever_sends_what_no_laptop_sends(opened: Opened) -> None:
     """Oversized frames, streams that were never opened, and plain noise; memory stays small."""
     (relay,) = [
         each
@@ -233,7 +233,7 @@ def test_the_port_refuses_pages_of_other_origins(opened: Opened) -> None:
     for origin in ("http://evil.example", "null", f"http://evil.example:{opened.port}"):
         status, _, _ = opened.ask("GET", "/_jupyter-hpc/status", Host=ours, Origin=origin)
         assert status == 403
-        # Jupyter's own door, through the gate: a page elsewhere with the browser's cookie.
+        # Jupyter's own door, through the proxy: a page elsewhere with the browser's cookie.
         _, _, headers = opened.ask("GET", f"/api/status?token={token}", Host=ours)
         cookie = headers["Set-Cookie"].partition(";")[0]
         upgrade = {
@@ -251,7 +251,7 @@ def test_the_port_refuses_pages_of_other_origins(opened: Opened) -> None:
 
 
 def test_actions_need_the_secret(opened: Opened) -> None:
-    for action in ("stop", "disconnect", "enter", "token-url", "entrance", "forward", "run"):
+    for action in ("stop", "disconnect", "enter", "token-url", "browser-url", "forward", "run"):
         for given in ({}, {"X_Jupyter_Hpc_Secret": "wrong"}, {"X_Jupyter_Hpc_Secret": "\xe9"}):
             status, body, _ = opened.ask(
                 "POST",
@@ -273,7 +273,7 @@ def test_scripts_of_the_cluster_can_ask_for_little(opened: Opened) -> None:
     found = re.search(rb'id="settings">(.*?)</script>', body, re.S)
     assert found is not None
     secret = str(json.loads(found[1])["secret"])
-    for action in ("run", "forward", "logs", "token-url", "entrance", "disconnect"):
+    for action in ("run", "forward", "logs", "token-url", "browser-url", "disconnect"):
         path = f"/_jupyter-hpc/actions/{action}"
         given = {"X_Jupyter_Hpc_Secret": secret, "Host": ours}
         assert opened.ask("POST", path, b"{}", **given)[0] == 403, action

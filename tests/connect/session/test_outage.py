@@ -22,22 +22,22 @@ def outage(told: list[Event]) -> Outage:
     return Outage(told.append)
 
 
-_UP = LinkUp(away=0.0, resumed=True)
+_UP = LinkUp()
 
 
 def test_a_relay_that_goes_with_its_job_was_not_restarted(
     outage: Outage, told: list[Event]
 ) -> None:
-    for event in (_UP, LinkLost(), LinkDown(None)):
+    for event in (_UP, LinkLost(), LinkDown()):
         outage.on_link(event)
     assert [type(event) for event in told] == [Reconnecting]
 
 
-@pytest.mark.parametrize("order", [(LinkLost(), LinkDown(None)), (LinkDown(None), LinkLost())])
+@pytest.mark.parametrize("order", [(LinkLost(), LinkDown()), (LinkDown(), LinkLost())])
 def test_a_relay_that_comes_back_was_restarted_once(
     outage: Outage, told: list[Event], order: tuple[LinkEvent, LinkEvent]
 ) -> None:
-    for event in (_UP, *order, _UP, LinkDown(None), _UP):
+    for event in (_UP, *order, _UP, LinkDown(), _UP):
         outage.on_link(event)
     kinds = [type(event) for event in told]
     assert kinds == [Reconnecting, Reconnected, Warned, Reconnecting, Reconnected]

@@ -15,7 +15,7 @@ from tests.waiting import until
 
 
 class Watched:
-    """A link and what it told."""
+    """A link and the events it reported."""
 
     def __init__(self, owner: str = "laptop", secret: str = SECRET) -> None:
         self.events: list[LinkEvent] = []
@@ -24,7 +24,7 @@ class Watched:
     def kinds(self) -> list[type[LinkEvent]]:
         return [type(event) for event in self.events]
 
-    async def told(self, kind: type[LinkEvent], timeout: float = PATIENCE) -> None:
+    async def saw(self, kind: type[LinkEvent], timeout: float = PATIENCE) -> None:
         await until(
             lambda: kind in self.kinds(),
             lambda: f"no {kind.__name__} in {self.events}",
@@ -32,10 +32,10 @@ class Watched:
         )
 
 
-async def heard(link: Link) -> None:
+async def next_word(link: Link) -> None:
     """Wait for the next word of the relay: silence is counted from there."""
-    last = link._heard
-    await until(lambda: link._heard > last)
+    last = link._last_received
+    await until(lambda: link._last_received > last)
 
 
 def opened(link: Link, target: str = "") -> Collector:
@@ -80,15 +80,15 @@ class Forger:
     def __init__(self, status: int, received: int = 0) -> None:
         self._status, self._received = status, received
         self._proofs = frames.Proofs(frames.digest(SECRET), bytes(frames.NUMBER_SIZE))
-        self._heard = b""
+        self._written = b""
 
     def answer(self, data: bytes) -> bytes:
-        """What a gate gets that has written this."""
-        self._heard += data
+        """What a laptop gets that has written this."""
+        self._written += data
         if data == frames.MAGIC:
             return frames.encode_challenge(bytes(frames.NUMBER_SIZE))
-        heard, self._heard = self._heard, b""
-        hello = self._proofs.decode_hello(heard) if len(heard) == frames.HELLO_SIZE else None
+        written, self._written = self._written, b""
+        hello = self._proofs.decode_hello(written) if len(written) == frames.HELLO_SIZE else None
         return self._proofs.encode_reply(hello, self._status, self._received) if hello else b""
 
 

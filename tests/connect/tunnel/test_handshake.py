@@ -22,17 +22,17 @@ class Squatter:
     """Listens where a relay should, and does not know the secret."""
 
     def __init__(self, answer: Callable[[bytes], bytes]) -> None:
-        self.heard = b""
+        self.received = b""
         self._answer = answer
         self.address: tuple[str, int] = ("", 0)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.heard += await reader.readexactly(len(frames.MAGIC))
+        self.received += await reader.readexactly(len(frames.MAGIC))
         writer.write(frames.encode_challenge(NUMBER))
         with contextlib.suppress(asyncio.IncompleteReadError, OSError):
-            self.heard += await reader.readexactly(frames.HELLO_SIZE - len(frames.MAGIC))
-            writer.write(self._answer(self.heard))
-            self.heard += await reader.read()
+            self.received += await reader.readexactly(frames.HELLO_SIZE - len(frames.MAGIC))
+            writer.write(self._answer(self.received))
+            self.received += await reader.read()
         writer.close()
 
     @contextlib.asynccontextmanager
@@ -49,17 +49,17 @@ class Squatter:
 
 
 def reply_without_proof(status: int) -> Callable[[bytes], bytes]:
-    return lambda heard: frames.encode_refusal(status)
+    return lambda received: frames.encode_refusal(status)
 
 
-def reply_with_another_secret(heard: bytes) -> bytes:
-    number = heard[-frames.PROOF_SIZE - frames.NUMBER_SIZE : -frames.PROOF_SIZE]
+def reply_with_another_secret(received: bytes) -> bytes:
+    number = received[-frames.PROOF_SIZE - frames.NUMBER_SIZE : -frames.PROOF_SIZE]
     asked = frames.Hello(bytes(16), bytes(16), 1, 0, False, number)
     return frames.Proofs(frames.digest("a guess"), NUMBER).encode_reply(asked, frames.NEW)
 
 
-def the_gates_own_proof(heard: bytes) -> bytes:
-    return frames.encode_refusal(frames.NEW)[: -frames.PROOF_SIZE] + heard[-frames.PROOF_SIZE :]
+def the_laptops_own_proof(received: bytes) -> bytes:
+    return frames.encode_refusal(frames.NEW)[: -frames.PROOF_SIZE] + received[-frames.PROOF_SIZE :]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def the_gates_own_proof(heard: bytes) -> bytes:
             for status in (frames.NEW, frames.RESUMED, frames.GONE, frames.SUPERSEDED, frames.BUSY)
         ],
         reply_with_another_secret,
-        the_gates_own_proof,
+        the_laptops_own_proof,
     ],
     ids=["new", "resumed", "gone", "superseded", "busy", "a guess", "a mirror"],
 )
@@ -81,8 +81,8 @@ async def test_whoever_does_not_know_the_secret_gets_nothing(
     async with Squatter(answer).listening() as squatter:
         with pytest.raises(PipeRefused, match="does not know the secret"):
             await watched.link.attach(await squatter.pipe())
-        assert len(squatter.heard) == frames.HELLO_SIZE  # no frame, no second HELLO
-        assert frames.digest(SECRET) not in squatter.heard
+        assert len(squatter.received) == frames.HELLO_SIZE  # no frame, no second HELLO
+        assert frames.digest(SECRET) not in squatter.received
         assert not watched.link.taken
         assert watched.link.state == "down"
         assert watched.events == []
@@ -94,12 +94,12 @@ async def node() -> AsyncIterator[RelayProcess]:
         yield process
 
 
-async def test_what_a_squatter_heard_is_worth_nothing_at_the_relay(node: RelayProcess) -> None:
+async def test_what_a_squatter_received_is_worth_nothing_at_the_relay(node: RelayProcess) -> None:
     async with Squatter(reply_without_proof(frames.NEW)).listening() as squatter:
         with pytest.raises(PipeRefused):
             await Link(SECRET, "laptop").attach(await squatter.pipe())
         replayed = Raw(node)
-        replayed.say(squatter.heard)
+        replayed.say(squatter.received)
         replayed.read_challenge()
         answer = replayed.socket.recv(frames.REPLY_SIZE)
         assert answer[4] == frames.REFUSED

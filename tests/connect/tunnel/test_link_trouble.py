@@ -55,7 +55,7 @@ async def test_a_pipe_that_closes_right_after_the_answer_is_not_up() -> None:
 async def test_whatever_is_no_relay_is_an_error(
     answer: bytes, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "REPLY_TIMEOUT", 0.5)
+    monkeypatch.setattr(link_module, "REPLY_SECONDS", 0.5)
 
     async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
@@ -86,7 +86,7 @@ async def test_a_pipe_that_closes_before_the_answer_is_an_error(tmp_path: object
         await asyncio.sleep(0.05)
         with pytest.raises(ConnectError, match="closed before"):
             await Watched().link.attach(dead)
-        assert time.monotonic() - began < link_module.REPLY_TIMEOUT / 3
+        assert time.monotonic() - began < link_module.REPLY_SECONDS / 3
 
 
 async def test_bytes_of_an_old_pipe_do_not_count(node: RelayProcess) -> None:
@@ -129,7 +129,7 @@ async def test_noise_in_the_pipe_ends_the_session_not_the_program(node: RelayPro
 async def test_facts_without_a_pipe_is_an_error_in_time(
     node: RelayProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "FACTS_TIMEOUT", 0.2)
+    monkeypatch.setattr(link_module, "FACTS_SECONDS", 0.2)
     link = Watched().link
     with pytest.raises(ConnectError, match="did not answer"):
         await link.facts()
@@ -168,7 +168,7 @@ async def test_an_upload_over_a_slow_line_neither_blocks_nor_alarms(
     node: RelayProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that the buffers take would need 15 s."""
-    monkeypatch.setattr(link_module, "SUSPECT_AFTER", 16)
+    monkeypatch.setattr(link_module, "SUSPECT_AFTER_PINGS", 16)
     watched = Watched()
     link = watched.link
     _, pipe = await asyncio.get_running_loop().create_unix_connection(
