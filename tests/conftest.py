@@ -22,7 +22,7 @@ def _existing(*names: str) -> list[str]:
 
 
 pytest_plugins = _existing(
-    "tests.cluster.fixtures", "tests.browser.fixtures", "tests.outcome"
+    "tests.cluster.fixtures", "tests.browser.fixtures", "tests.outcome", "tests.covered"
 )
 
 _record = pytest.StashKey[Path]()
