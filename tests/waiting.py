@@ -1,4 +1,8 @@
-"""Waiting for what others do: with a deadline, and with words for what did not happen."""
+"""Waiting for what others do: with a deadline, and with words for what did not happen.
+
+`eventually` and `until` wait for a condition, `throughout` and `stays` see to it that one holds
+for a while; the second of each pair lets the event loop go on.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +67,47 @@ async def until(condition: Callable[[], Any], told: Told = "", *, seconds: float
         if time.monotonic() > deadline:
             raise AssertionError(_failure(condition, told, seconds, answer))
         await asyncio.sleep(_until_next(asked))
+
+
+def throughout(condition: Callable[[], object], told: Told = "", *, seconds: float) -> None:
+    """Nothing happens in these seconds that makes `condition` untrue: it is asked all the time."""
+    deadline = time.monotonic() + seconds
+    while _holds(condition, told, seconds) and (asked := time.monotonic()) < deadline:
+        time.sleep(min(_until_next(asked), max(0.0, deadline - time.monotonic())))
+
+
+async def stays(condition: Callable[[], object], told: Told = "", *, seconds: float) -> None:
+    """As `throughout`, while the event loop goes on."""
+    deadline = time.monotonic() + seconds
+    while _holds(condition, told, seconds) and (asked := time.monotonic()) < deadline:
+        await asyncio.sleep(min(_until_next(asked), max(0.0, deadline - time.monotonic())))
+
+
+def at_rest(
+    value: Callable[[], T],
+    seconds: float,
+    *,
+    same: Callable[[T, T], bool] = lambda before, now: before == now,
+) -> Callable[[], bool]:
+    """A condition to wait for: `value` has stayed the same for so long."""
+    before, since = value(), time.monotonic()
+
+    def rests() -> bool:
+        nonlocal before, since
+        now = value()
+        if not same(before, now):
+            before, since = now, time.monotonic()
+        return time.monotonic() - since >= seconds
+
+    return rests
+
+
+def _holds(condition: Callable[[], object], told: Told, seconds: float) -> bool:
+    if answer := condition():
+        return True
+    if not told:
+        told = f"{_words(condition)} (the answer: {answer!r})"
+    raise AssertionError(f"not for {seconds:g} s: {told() if callable(told) else told}")
 
 
 def _until_next(asked: float) -> float:
