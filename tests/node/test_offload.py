@@ -61,6 +61,6 @@ async def test_its_threads_never_hold_the_server() -> None:
     release = threading.Event()
     waiting = asyncio.create_task(Offload()(release.wait, timeout=60, about="x"))
     threads = await until(lambda: [t for t in threading.enumerate() if t.name == "hpc-files"])
-    assert all(thread.daemon for thread in threads)
     release.set()
+    assert all(thread.daemon for thread in threads)
     await waiting
