@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 # Most tests wait for a cluster or a browser rather than for a processor.
 PARALLEL ?= -n 5 --dist loadfile --no-loadscope-reorder
+# CI counts the lines that run, which costs a tenth of the processors' time.
+COVERAGE ?= $(if $(filter 1 true yes,$(CI)),--cov --cov-report=)
 BUNDLE := jupyter_hpc/labextension/package.json
 NODE_MODULES := labextension/node_modules/.package-lock.json
 
@@ -32,7 +34,7 @@ demo: $(STAMPS)/demo ## Start the embedded cluster and open JupyterLab on its GP
 test: ## Run every test and every gate (ARGS="tests/slurm -x" for some of them)
 	@$(MAKE) --no-print-directory -j 3 install cluster-python
 	@$(BIN)/python -m tests.cluster prepare
-	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(COVERAGE) $(ARGS)
 
 # Both take a minute of one processor, beside the minutes of `install`.
 .PHONY: packages cluster-python
@@ -41,6 +43,11 @@ packages:
 
 cluster-python: packages | $(STAMPS)/venv
 	@$(BIN)/python -m tests.cluster.environment
+
+.PHONY: coverage
+coverage: ## Run every test and write down how much of the package they run
+	@COVERAGE='--cov --cov-report=' $(PYTHON) -m tests.ci
+	@$(BIN)/python -m tests.covered '$(ARGS)'
 
 .PHONY: faults
 faults: install ## Run the long fault-injection tests
@@ -71,7 +78,7 @@ install: $(STAMPS)/dev ## Install the package with all that its development need
 
 .PHONY: clean
 clean: ## Remove everything that make created
-	rm -rf $(VENV) .cache .demo dist labextension/node_modules labextension/lib \
+	rm -rf $(VENV) .cache .coverage .demo dist labextension/node_modules labextension/lib \
 	  labextension/tsconfig.tsbuildinfo jupyter_hpc/labextension
 
 $(STAMPS)/venv:

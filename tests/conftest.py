@@ -21,7 +21,9 @@ def _existing(*names: str) -> list[str]:
     return [name for name in names if importlib.util.find_spec(name) is not None]
 
 
-pytest_plugins = _existing("tests.cluster.fixtures", "tests.browser.fixtures")
+pytest_plugins = _existing(
+    "tests.cluster.fixtures", "tests.browser.fixtures", "tests.outcome", "tests.covered"
+)
 
 _record = pytest.StashKey[Path]()
 

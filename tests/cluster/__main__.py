@@ -119,7 +119,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if chosen.verb == "up":
             return _up(chosen.switch)
         if chosen.verb == "down":
-            slots.sweep(_find(chosen.number))
+            slots.remove(_find(chosen.number))
         elif chosen.verb == "shell":
             found = Attached(_find(chosen.number))
             return subprocess.call(_shell_on(found, chosen.host, chosen.user))
@@ -128,7 +128,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 prepare()
         else:
             print("\n".join(missing_packages()))
-    except (ValueError, KeyError, FileNotFoundError) as error:
+    except (ValueError, KeyError, FileNotFoundError, slots.InUse) as error:
         print(f"{error}", file=sys.stderr)
         return 2
     return 0

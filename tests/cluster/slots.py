@@ -2,8 +2,9 @@
 
 A slot belongs to the process that holds the lock on its file. The kernel drops
 the lock when that process dies, however it dies; whoever takes the slot next
-sweeps it first. `Cluster.down` uses the same sweep, so there is one list of
-things that can be left over, and one way to remove them.
+sweeps it first. A cluster that outlives its process has inherited the lock.
+`Cluster.down` uses the same sweep, so there is one list of things that can be
+left over, and one way to remove them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.cluster.layout import BASE, SLOTS, Slot
@@ -24,6 +26,10 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 class NoSlot(RuntimeError):
     """Every slot is taken by a living process or by a real network of this machine."""
+
+
+class InUse(RuntimeError):
+    """The slot belongs to another living process, which is named, and was not touched."""
 
 
 def take(patience: float = 60) -> tuple[Slot, int]:
@@ -52,6 +58,67 @@ def try_lock(slot: Slot) -> int | None:
         os.close(lock)
         return None
     return lock
+
+
+def owner(slot: Slot) -> int | None:
+    """The living process that took the slot's lock; None if nobody has it, or only an heir."""
+    inode = f":{slot.lock.stat().st_ino}"
+    for line in Path("/proc/locks").read_text().splitlines():
+        # "7: FLOCK  ADVISORY  WRITE 4674 fe:00:2146628 0 EOF"; a waiting one has "->" after "7:".
+        words = line.split()
+        if words[1] == "FLOCK" and words[5].endswith(inode) and _has_open(int(words[4]), slot.lock):
+            return int(words[4])
+    return None
+
+
+def _has_open(pid: int, file: Path) -> bool:
+    """Whether the process lives and has this file open; its number may be another's by now."""
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if os.readlink(descriptor) == str(file):
+                    return True
+    return False
+
+
+def remove(slot: Slot, patience: float = 60) -> None:
+    """Sweep the slot of a cluster that outlived its process, under the slot's lock."""
+    lock = _take_over(slot, patience)
+    try:
+        sweep(slot)
+    finally:
+        os.close(lock)
+
+
+def _take_over(slot: Slot, patience: float) -> int:
+    """The lock of a slot whose cluster ends for it; `InUse` if another process has it."""
+    deadline = time.monotonic() + patience
+    while (lock := try_lock(slot)) is None:
+        # In this order: what lived before nobody owned the slot has no owner.
+        living, pid = _living(slot), owner(slot)
+        if pid is not None:
+            raise InUse(
+                f"cluster {slot.number} is in use by process {pid} ({_command(pid)}) "
+                "and is left alone"
+            )
+        if time.monotonic() > deadline:
+            raise InUse(
+                f"cluster {slot.number} is in use by a process that cannot be seen from here "
+                "and is left alone"
+            )
+        _kill(living)
+        time.sleep(0.01)
+    return lock
+
+
+def _command(pid: int, most: int = 80) -> str:
+    """The command line of a process, as far as it helps to recognise it."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+    except OSError:
+        return "which is gone by now"
+    line = " ".join(words).strip()
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def start_time(pid: int) -> int | None:
@@ -121,12 +188,16 @@ def _users_of(slot: Slot) -> list[int]:
 def _end_processes(slot: Slot, patience: float = 60) -> None:
     deadline = time.monotonic() + patience
     while living := _living(slot):
-        for pid in living:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(living)
         if time.monotonic() > deadline:
             raise RuntimeError(f"processes of {slot.name} do not end: {living}")
         time.sleep(0.01)
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _routes(slot: Slot) -> list[str]:

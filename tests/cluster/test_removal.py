@@ -130,6 +130,44 @@ def test_developers_start_and_stop_one_by_hand() -> None:
     assert _left_in(slot) == []
 
 
+def test_down_leaves_a_slot_alone_that_a_process_uses(capsys: pytest.CaptureFixture[str]) -> None:
+    slot, lock = slots.take()
+    daemon = subprocess.Popen(["sleep", "600"])
+    try:
+        # What a run of tests would lose: the slot carries an old mark of `up`.
+        slot.folder.mkdir()
+        (slot.folder / "detached").touch()
+        slots.record_process(slot, daemon.pid)
+        assert main(["down", "--number", str(slot.number)]) == 2
+        told = capsys.readouterr().err.strip()
+        assert told.startswith(f"cluster {slot.number} is in use by process {os.getpid()} (")
+        assert told.endswith(") and is left alone") and "\n" not in told
+        assert daemon.poll() is None and (slot.folder / "detached").exists()
+        # With its owner gone, there is nobody to ask.
+        os.close(lock)
+        lock = -1
+        assert main(["down", "--number", str(slot.number)]) == 0
+        assert daemon.wait(60) == -signal.SIGKILL
+        assert _left_in(slot) == []
+    finally:
+        daemon.kill()
+        daemon.wait()
+        if lock >= 0:
+            os.close(lock)
+
+
+def test_a_slot_that_is_held_where_nobody_sees_it_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slot, lock = slots.take()
+    monkeypatch.setattr(slots, "owner", lambda slot: None)
+    try:
+        with pytest.raises(slots.InUse, match="by a process that cannot be seen from here"):
+            slots.remove(slot, patience=0.1)
+    finally:
+        os.close(lock)
+
+
 def test_a_visit_ends_with_its_shell() -> None:
     visit = subprocess.run(
         [sys.executable, "-m", "tests.cluster"], input="hostname\nid -un\n",

@@ -14,7 +14,7 @@ import pytest
 from jupyter_hpc.demo.cluster import DemoCluster
 from tests.demo.hosts import OURS, Host, open_login, open_node
 from tests.tools import require
-from tests.waiting import until
+from tests.waiting import stays, until
 
 
 async def test_commands_run_in_the_users_shell_with_their_exit_code(login: Host) -> None:
@@ -74,8 +74,7 @@ async def test_a_slow_reader_holds_the_command_back(login: Host, cluster: DemoCl
     command = "head -c 60000000 /dev/zero; touch finished"
     async with login.connection.create_process(command, encoding=None) as process:
         await process.stdout.readexactly(100_000)
-        await asyncio.sleep(0.5)
-        assert not finished.exists()
+        await stays(lambda: not finished.exists(), seconds=0.5)
         rest = await asyncio.wait_for(process.stdout.read(), 90)
     assert len(rest) == 60_000_000 - 100_000
     assert finished.exists()

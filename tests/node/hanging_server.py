@@ -12,16 +12,12 @@ import time
 
 from jupyter_server.serverapp import ServerApp
 
+from tests.waiting import eventually
+
 
 def ask(path: str) -> None:
     """Wait for the server, ask for the GPUs, print what came."""
-    while True:
-        try:
-            connection = socket.socket(socket.AF_UNIX)
-            connection.connect(path)
-            break
-        except OSError:
-            time.sleep(0.05)
+    connection = eventually(lambda: _connected(path))
     began = time.monotonic()
     client = http.client.HTTPConnection("localhost")
     client.sock = connection
@@ -30,6 +26,16 @@ def ask(path: str) -> None:
     body = json.loads(answer.read())
     seconds = time.monotonic() - began
     print(json.dumps({"status": answer.status, "body": body, "seconds": seconds}), flush=True)
+
+
+def _connected(path: str) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        return None
+    return connection
 
 
 def main() -> None:

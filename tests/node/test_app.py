@@ -22,6 +22,7 @@ from jupyter_hpc.node.services.registry import Services
 from jupyter_hpc.node.settings import NodeSettings
 from tests.gpu.library import library_folder
 from tests.node.conftest import Ask, Programs
+from tests.tools import ROOT
 from tests.waiting import until
 
 HEAVY = ("pynvml", "psutil", "jupyter_hpc.slurm.client", "jupyter_hpc.gpu.nvml", "asyncssh")
@@ -99,8 +100,10 @@ async def test_a_cancel_is_told_to_other_parts_of_the_server(jp_serverapp: Any) 
 
 async def test_many_commands_that_do_not_end_are_left_behind_together() -> None:
     released = asyncio.Event()
+    hanging: list[bool] = []
 
     async def hang() -> None:  # as one that waits for a dead file system
+        hanging.append(True)
         while not released.is_set():
             with contextlib.suppress(asyncio.CancelledError):
                 await released.wait()
@@ -110,7 +113,7 @@ async def test_many_commands_that_do_not_end_are_left_behind_together() -> None:
     for number, cached in enumerate(stubborn):
         services.details._found[str(number)] = cached  # type: ignore[assignment]
     looking = [asyncio.create_task(cached.get()) for cached in stubborn]
-    await asyncio.sleep(0.01)
+    await until(lambda: len(hanging) == len(stubborn))
     began = time.monotonic()
     await services.stop()
     assert time.monotonic() - began < 5
@@ -127,6 +130,7 @@ def test_a_driver_that_hangs_does_not_keep_the_server(tmp_path: Path) -> None:
         "FAKE_NVML_HANG": "nvmlInitWithFlags",
         "CUDA_VISIBLE_DEVICES": "0",
         "HOME": str(tmp_path),
+        "PYTHONPATH": str(ROOT),
         "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
         "JUPYTER_DATA_DIR": str(tmp_path / "data"),
         "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),

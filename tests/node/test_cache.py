@@ -51,7 +51,7 @@ async def test_many_who_ask_at_once_share_one_fetch(source: Source) -> None:
     source.gate = asyncio.Event()
     cached = source.cached()
     waiting = [asyncio.create_task(cached.get()) for _ in range(50)]
-    await asyncio.sleep(0.01)
+    await until(lambda: source.calls)
     source.gate.set()
     answers = await asyncio.gather(*waiting)
     assert {answer.value for answer in answers} == {1}
@@ -62,9 +62,9 @@ async def test_one_who_goes_away_does_not_end_it_for_the_others(source: Source) 
     source.gate = asyncio.Event()
     cached = source.cached()
     first, second = asyncio.create_task(cached.get()), asyncio.create_task(cached.get())
-    await asyncio.sleep(0.01)
+    await until(lambda: source.calls)
     first.cancel()
-    await asyncio.sleep(0.01)
+    await until(first.done)
     source.gate.set()
     assert (await second).value == 1
     assert source.calls == 1
@@ -150,7 +150,7 @@ async def test_stop_ends_what_is_under_way(source: Source) -> None:
     source.gate = asyncio.Event()
     cached = source.cached()
     waiting = asyncio.create_task(cached.get())
-    await asyncio.sleep(0.01)
+    await until(lambda: source.calls)
     await asyncio.wait_for(cached.stop(), 30)
     with pytest.raises(Exception, match="no data"):
         await asyncio.wait_for(waiting, 30)

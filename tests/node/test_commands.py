@@ -49,7 +49,7 @@ async def test_a_flood_of_questions_waits_in_line() -> None:
         ) -> Completed:
             running[0] += 1
             running[1] = max(running)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # sleep: a command takes its time
             running[0] -= 1
             return Completed(tuple(argv), 0, "", "")
 

@@ -188,7 +188,7 @@ async def test_a_silent_database_does_not_keep_the_queue_waiting(
     assert first is not None and len(first["jobs"]) == 1
     assert "has not answered yet" in first["finished"]["problem"]["message"]
     bell = asyncio.create_task(service.changed.wait(60))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)  # One turn of the loop, and it listens.
     slurm.database.set()
     await asyncio.wait_for(bell, 30)
     second = await changes(service, seen)

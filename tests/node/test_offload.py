@@ -11,6 +11,7 @@ import pytest
 from jupyter_hpc.errors import CommandTimeout
 from jupyter_hpc.node.services import offload as offload_module
 from jupyter_hpc.node.services.offload import Offload
+from tests.waiting import stays, until
 
 
 async def test_result_and_error_come_back() -> None:
@@ -32,10 +33,8 @@ async def test_a_call_that_hangs_is_left_behind_and_named() -> None:
 async def test_the_loop_goes_on_meanwhile() -> None:
     release = threading.Event()
     waiting = asyncio.create_task(Offload()(release.wait, timeout=60, about="x"))
-    for _ in range(20):
-        await asyncio.sleep(0.005)
     # A loop that waits for the call would come here only after its time.
-    assert not waiting.done()
+    await stays(lambda: not waiting.done(), seconds=0.1)
     release.set()
     assert await waiting is True
 
@@ -43,8 +42,14 @@ async def test_the_loop_goes_on_meanwhile() -> None:
 async def test_not_more_than_a_few_may_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offload_module, "MAX_HANGING_CALLS", 2)
     offload, release = Offload(), threading.Event()
-    hanging = [asyncio.create_task(offload(release.wait, timeout=60, about="x")) for _ in range(2)]
-    await asyncio.sleep(0.01)
+    begun: list[int] = []
+
+    def hang(number: int) -> bool:
+        begun.append(number)
+        return release.wait()
+
+    hanging = [asyncio.create_task(offload(hang, n, timeout=60, about="x")) for n in range(2)]
+    await until(lambda: len(begun) == 2)
     with pytest.raises(CommandTimeout):
         await offload(time.time, timeout=60, about="x")
     release.set()
@@ -55,8 +60,7 @@ async def test_not_more_than_a_few_may_hang(monkeypatch: pytest.MonkeyPatch) -> 
 async def test_its_threads_never_hold_the_server() -> None:
     release = threading.Event()
     waiting = asyncio.create_task(Offload()(release.wait, timeout=60, about="x"))
-    await asyncio.sleep(0.01)
-    threads = [thread for thread in threading.enumerate() if thread.name == "hpc-files"]
-    assert threads and all(thread.daemon for thread in threads)
+    threads = await until(lambda: [t for t in threading.enumerate() if t.name == "hpc-files"])
     release.set()
+    assert all(thread.daemon for thread in threads)
     await waiting

@@ -15,7 +15,7 @@ from jupyter_hpc.node.services.logs import LogPiece
 from jupyter_hpc.node.services.signal import Signal
 from jupyter_hpc.node.services.stream import Stream
 from tests.node.worlds import FakeSlurm, job
-from tests.waiting import until
+from tests.waiting import at_rest, stays, until
 
 
 class FakeServices:
@@ -100,8 +100,7 @@ def tab(services: FakeServices) -> Tab:
 
 
 async def test_nothing_is_read_until_somebody_looks(services: FakeServices, tab: Tab) -> None:
-    await asyncio.sleep(0.05)
-    assert services.reads == [] and services.slurm.asked == []
+    await stays(lambda: services.reads == [] and services.slurm.asked == [], seconds=0.05)
 
 
 async def test_only_what_is_watched_is_read(services: FakeServices, tab: Tab) -> None:
@@ -110,8 +109,7 @@ async def test_only_what_is_watched_is_read(services: FakeServices, tab: Tab) ->
     assert services.gpus.reads == 0 and services.slurm.asked == []
     await tab.watch()
     count = len(services.reads)
-    await asyncio.sleep(0.08)
-    assert len(services.reads) <= count + 1
+    await stays(lambda: len(services.reads) <= count + 1, seconds=0.08)
     tab.stream.close()
 
 
@@ -193,10 +191,8 @@ async def test_a_tab_that_falls_silent_is_not_served(
     await tab.watch("session", "jobs")
     await until(lambda: len(services.reads) > 2)
     now += stream_module.LEASE_SECONDS + 1
-    await asyncio.sleep(0.2)
+    await until(at_rest(lambda: len(services.reads), 0.2), "asleep")
     count = len(services.reads)
-    await asyncio.sleep(0.2)
-    assert len(services.reads) == count, "asleep"
     await tab.watch("session", "jobs")
     await until(lambda: len(services.reads) > count)
     tab.stream.close()

@@ -26,6 +26,14 @@ async def joined(world: World) -> tuple[Bridge, socket.socket]:
     return bridge, theirs
 
 
+async def close(bridge: Bridge, theirs: socket.socket) -> None:
+    """Leave nothing open behind a test whose stream has not ended."""
+    theirs.close()
+    assert bridge.transport is not None
+    bridge.transport.abort()
+    await until(lambda: bridge.transport is None)
+
+
 async def test_a_local_side_that_left_is_no_error_for_the_session(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -61,7 +69,7 @@ async def test_what_comes_before_the_socket_waits_for_it() -> None:
 
 async def test_a_reader_that_stops_stops_the_sender() -> None:
     world = World(Limits())
-    _, theirs = await joined(world)
+    bridge, theirs = await joined(world)
     far = world.relay_ends[1]
     assert far.stream is not None
     sent = 0
@@ -79,28 +87,29 @@ async def test_a_reader_that_stops_stops_the_sender() -> None:
             await asyncio.sleep(0)
             world.move()
     assert not far.paused
-    theirs.close()
-    await asyncio.sleep(0.05)
+    await close(bridge, theirs)
 
 
 async def test_a_paused_stream_stops_reading_its_socket() -> None:
     world = World(Limits())
-    _, theirs = await joined(world)
+    bridge, theirs = await joined(world)
     theirs.setblocking(False)
     total = 0
-    for _ in range(50):
+
+    def full() -> bool:
+        nonlocal total
         try:
             total += theirs.send(bytes(65536))
         except BlockingIOError:
-            break
-        await asyncio.sleep(0.01)
-    else:
-        raise AssertionError("the socket was read although the stream was paused")
+            return True
+        assert total < 50 * 65536, "the socket was read although the stream was paused"
+        return False
+
+    await until(full)
     for _ in range(2000):
         if len(world.relay_ends[1].data) == total:
             break
         world.settle()
         await asyncio.sleep(0)
     assert len(world.relay_ends[1].data) == total
-    theirs.close()
-    await asyncio.sleep(0.05)
+    await close(bridge, theirs)

@@ -26,7 +26,7 @@ from tests.relay.harness import (
     running_relay,
     unix_server,
 )
-from tests.waiting import until
+from tests.waiting import stays, until
 
 # -- the attach helper ----------------------------------------------------------------------
 
@@ -230,8 +230,7 @@ async def test_a_full_backlog_is_waited_for() -> None:
             end.stream = link.open("", end)
             end.stream.send(b"x")
             ends.append(end)
-        await asyncio.sleep(0.3)
-        assert all(end.reset is None for end in ends)
+        await stays(lambda: all(end.reset is None for end in ends), seconds=0.3)
         listener.settimeout(PATIENCE)
         for _ in range(5):
             accepted, _ = await asyncio.to_thread(listener.accept)

@@ -19,7 +19,7 @@ from tests.relay.harness import (
     running_relay,
     unix_server,
 )
-from tests.waiting import until
+from tests.waiting import at_rest, stays, until
 
 # -- much of everything ---------------------------------------------------------------------
 
@@ -52,15 +52,10 @@ async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         await writer.drain()
 
 
-async def settled(node: RelayProcess, seconds: float = 60) -> None:
-    """Wait until a second makes the relay hardly larger."""
-    deadline = time.monotonic() + seconds
-    while True:
-        before = node.memory()
-        await asyncio.sleep(1.0)
-        if node.memory() - before < 2_000:
-            return
-        assert time.monotonic() < deadline, "it grows while the pipe is away"
+async def settled(node: RelayProcess) -> None:
+    """Wait until two seconds make the relay hardly larger."""
+    hardly_larger = at_rest(node.memory, 2, same=lambda before, now: now - before < 2_000)
+    await until(hardly_larger, "it grows while the pipe is away")
 
 
 async def test_memory_stays_bounded_while_nobody_reads() -> None:
@@ -73,7 +68,6 @@ async def test_memory_stays_bounded_while_nobody_reads() -> None:
             pipes.append(end)
         await pipes[0].wait(lambda: len(pipes[0].data) > 100_000)
         link._drop_pipe()
-        await asyncio.sleep(1.5)
         await settled(node)
         assert node.memory() < 40_000, f"{node.memory()} kB"
         await link.close()
@@ -84,7 +78,7 @@ async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     for number in range(4000):
         writer.write(b"%04d\n" % number)
         await writer.drain()
-        await asyncio.sleep(0.0005)
+        await asyncio.sleep(0.0005)  # sleep: a program that prints bit by bit
 
 
 async def test_many_small_writes_cost_little_and_come_whole() -> None:
@@ -98,8 +92,7 @@ async def test_many_small_writes_cost_little_and_come_whole() -> None:
         await ends[0].wait(lambda: len(ends[0].data) > 100)
         link._drop_pipe()
         before = node.memory()
-        await asyncio.sleep(3)
-        assert node.memory() - before < 12_000
+        await stays(lambda: node.memory() - before < 12_000, seconds=3)
         await link.attach(await node.pipe())
         await until(lambda: all(end.eof for end in ends))
         for end in ends:
@@ -128,12 +121,12 @@ async def storm(node: RelayProcess, seconds: float, seed: int, least: int = 4) -
                 data += piece
                 assert end.stream is not None
                 end.stream.send(piece)
-        await asyncio.sleep(dice.random() * 0.003)
+        await asyncio.sleep(dice.random() * 0.003)  # sleep: a cut comes at any moment
         if dice.random() < 0.02:
             if pipe is not None:
                 pipe.abort()
             if dice.random() < 0.5:
-                await asyncio.sleep(dice.random() * 0.02)
+                await asyncio.sleep(dice.random() * 0.02)  # sleep: the network is away
             pipe = await (node.attach_pipe() if dice.random() < 0.1 else node.pipe())
             await link.attach(pipe)
             cuts += 1
@@ -166,7 +159,7 @@ async def test_a_stopped_relay_goes_on_where_it_was(node: RelayProcess) -> None:
     node.process.send_signal(signal.SIGSTOP)
     data = os.urandom(1 << 20)
     end.stream.send(data)
-    await asyncio.sleep(0.5)
+    await stays(lambda: not end.data, seconds=0.5)
     node.process.send_signal(signal.SIGCONT)
     await end.wait(lambda: bytes(end.data) == data)
     await link.close()

@@ -23,7 +23,7 @@ from jupyter_hpc.slurm import (
 )
 from jupyter_hpc.slurm.allocate import salloc_argv
 from jupyter_hpc.slurm.client import SlurmClient
-from jupyter_hpc.slurm.models import Job, Request
+from jupyter_hpc.slurm.models import Job, Phase, Request
 from jupyter_hpc.slurm.submit import BatchOptions
 from tests.cluster.cluster import Cluster
 from tests.cluster.switches import Switches
@@ -162,6 +162,10 @@ async def record_ends(kept: Recorder) -> None:
         ids.append(done.job_id)
         return done.job_id
 
+    async def recorded() -> bool:
+        known = await client.finished(ids, steps=False)
+        return {job.job_id for job in known if job.phase is Phase.ENDED} == set(ids)
+
     ids.append(await kept.hostile("--partition=cpu", "--wrap=true"))
     await submit_text("exit 3")
     await submit_text("no-such-command-here")
@@ -180,7 +184,7 @@ async def record_ends(kept: Recorder) -> None:
     await kept.until(lambda jobs: any(job.over_time for job in jobs))
     await kept.keep("squeue-over-time", queue.jobs_argv())
     await kept.until(lambda jobs: not jobs)
-    await asyncio.sleep(2)
+    await until(recorded, "accounting knows the end of every job")
     await kept.keep("sacct-finished", accounting.finished_argv(ids))
     await kept.keep("sacct-history", accounting.history_argv(86400))
     await kept.keep("sacct-unknown", accounting.finished_argv(["99999"]))
@@ -232,7 +236,7 @@ async def record_requests(kept: Recorder) -> None:
 
 
 async def _release_soon(kept: Recorder) -> None:
-    await asyncio.sleep(3)
+    await kept.until(lambda jobs: any(job.state == "PENDING" for job in jobs))
     jobs = await kept.client.my_jobs()
     await kept.client.cancel([job.id for job in jobs if job.state == "RUNNING"])
 
