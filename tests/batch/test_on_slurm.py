@@ -274,7 +274,7 @@ def test_results_are_back_whatever_ends_the_job_and_when(alice: User, way: str) 
     if way == "time limit":
         values["time"] = "1"
     if way == "scratch full":
-        values |= {"places": ["/tmp/small"], "settings": {"SIZE": 2_000_000}}
+        values |= {"scratch_roots": ["/tmp/small"], "settings": {"SIZE": 2_000_000}}
         small = "mkdir -p /tmp/small && mount -t tmpfs -o size=100m,mode=1777 tmpfs /tmp/small"
         assert alice.cluster.run("cpu01", ["sh", "-c", small]).returncode == 0
     alice.notebook("writer.ipynb", WRITER)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from jupyter_hpc.batch.convert.context import API
-from jupyter_hpc.batch.convert.edits import Edit, Places, apply
+from jupyter_hpc.batch.convert.edits import Edit, Positions, apply
 from jupyter_hpc.batch.convert.names import Usage
 from jupyter_hpc.batch.convert.report import Parameter
 
@@ -131,12 +131,12 @@ def with_parameters(
     parameters: list[Parameter] = []
     for cell in cells:
         edits: list[Edit] = []
-        places = Places(cell.code)
+        positions = Positions(cell.code)
         for item in chosen.get(cell.number, ()):
-            text = places.text(item.value)
+            text = positions.text(item.value)
             if isinstance(item.value, ast.Tuple) and not text.startswith("("):
                 text = f"({text})"
-            edits.append(places.replace(item.value, f"{API}.parameter({item.name!r}, {text})"))
+            edits.append(positions.replace(item.value, f"{API}.parameter({item.name!r}, {text})"))
             parameters.append(
                 Parameter(
                     name=item.name,

@@ -13,7 +13,7 @@ from jupyter_hpc.batch.runtime.script.parameters import parse
 from jupyter_hpc.errors import UsageError
 
 #: Most sites refuse larger arrays.
-MOST_RUNS = 1000
+MAX_RUNS = 1000
 
 
 def parse_setting(text: str) -> tuple[str, str]:
@@ -87,9 +87,9 @@ def grid(values: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
         dict(zip(names, combination, strict=True))
         for combination in itertools.product(*(values[name] for name in names))
     )
-    if len(runs) > MOST_RUNS:
+    if len(runs) > MAX_RUNS:
         raise UsageError(
-            f"The sweep has {len(runs)} runs; arrays of more than {MOST_RUNS} are refused.",
+            f"The sweep has {len(runs)} runs; arrays of more than {MAX_RUNS} are refused.",
             "Sweep fewer values at a time.",
         )
     return runs

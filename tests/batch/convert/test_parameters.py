@@ -106,7 +106,7 @@ def test_an_executed_notebook_takes_the_same_values(tmp_path: Path) -> None:
     conversion = converted(tmp_path, ["%matplotlib inline\nlr, n = 0.1, 3  # both", "print(lr, n)"])
     report = tmp_path / "conversion.json"
     report.write_text(json.dumps(conversion.to_json()), encoding="utf-8")
-    arguments = ["--places", str(report), "--set", "n=5"]
+    arguments = ["--report", str(report), "--set", "n=5"]
     ran = run_notebook(tmp_path / "a.ipynb", tmp_path / "nb", arguments)
     assert ran.code == 0 and ran.outputs[2].text == "0.1 5"
     tagged = converted(tmp_path, [Code("k = 1", tags=("parameters",)), "print(k)"])
@@ -129,7 +129,7 @@ def test_the_type_of_a_computed_default_is_kept(tmp_path: Path) -> None:
     for number, words in enumerate((one, each)):
         ran = run_script(conversion, tmp_path / f"s{number}", words)
         assert ran.outputs[2].text == "'2024' 5 (3,)", ran.stderr
-        words += ["--places", str(report)]
+        words += ["--report", str(report)]
         ran = run_notebook(tmp_path / "a.ipynb", tmp_path / f"n{number}", words)
         assert ran.outputs[2].text == "'2024' 5 (3,)", ran.stderr
 

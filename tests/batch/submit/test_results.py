@@ -45,7 +45,7 @@ async def test_runs_are_found_by_their_job(tmp_path: Path, runner: LocalRunner) 
 async def test_results_and_logs_come_through_the_runner(
     tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_hpc.batch.submit.results.CHUNK", 1000)
+    monkeypatch.setattr("jupyter_hpc.batch.submit.results.CHUNK_BYTES", 1000)
     run = tmp_path / "run"
     content = bytes(range(256)) * 10
     for name, data in {
@@ -90,7 +90,7 @@ async def test_results_and_logs_come_through_the_runner(
 async def test_results_are_whole_though_the_job_goes_on(
     tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_hpc.batch.submit.results.CHUNK", 1000)
+    monkeypatch.setattr("jupyter_hpc.batch.submit.results.CHUNK_BYTES", 1000)
     output = tmp_path / "run" / "output"
     output.mkdir(parents=True)
     name = "é" * 120

@@ -15,13 +15,13 @@ from typing import Any
 
 from jupyter_hpc.batch.runtime.display.figures import prepare_figures
 from jupyter_hpc.batch.runtime.display.formulas import prepare_formulas
+from jupyter_hpc.batch.runtime.log import log
 from jupyter_hpc.batch.runtime.script.libraries import prepare_libraries
 from jupyter_hpc.batch.runtime.script.parameters import read_settings
 from jupyter_hpc.batch.runtime.script.state import (
     MARK_VARIABLE,
     RUN,
     TIME_BOX_VARIABLE,
-    log,
     watch_line_ends,
 )
 

@@ -8,7 +8,8 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from jupyter_hpc.batch.runtime.script.state import RUN, log
+from jupyter_hpc.batch.runtime.log import log
+from jupyter_hpc.batch.runtime.script.state import RUN
 
 #: The values that were asked for, by the name of the parameter.
 _SETTINGS: dict[str, Any] = {}
