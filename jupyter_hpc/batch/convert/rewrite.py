@@ -96,7 +96,7 @@ class _Rewriter:
                 self._magic_statement(node, use)
                 return
             self._walk(node.value, None)
-            if shown and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+            if shown and not self.context.returns.is_none(node.value):
                 self._show(node)
             return
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -34,8 +34,8 @@ from jupyter_hpc.batch.job.model import (
 )
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outputs
-from jupyter_hpc.batch.job.sweep import grid, typed
-from jupyter_hpc.batch.submit.answers import checked_settings, require_answers
+from jupyter_hpc.batch.job.sweep import grid
+from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
 from jupyter_hpc.batch.submit.cost import Cost, job_cost
 from jupyter_hpc.batch.submit.modules import sibling_modules
 from jupyter_hpc.batch.submit.preflight import located, with_requirements
@@ -166,6 +166,7 @@ async def prepare(
     if not conversion.ok:
         raise refused(conversion)
     settings = checked_settings(conversion, options.settings)
+    options = replace(options, sweep=checked_sweep(conversion, options.sweep))
     await require_answers(conversion, {**options.sweep, **settings}, read.names, runner)
     job, uploads, packings = await _job(notebook, conversion, settings, options, runner)
     if options.upload:
@@ -252,10 +253,6 @@ async def _job(
     runner: Runner,
 ) -> tuple[BatchJob, dict[str, bytes], tuple[Packing, ...]]:
     """The job, files of this machine that it needs on the cluster, and folders there to pack."""
-    values = {
-        name: [typed(conversion, name, text) for text in texts]
-        for name, texts in options.sweep.items()
-    }
     #: Where relative paths of the cluster begin.
     base = work_dir = _folder_of(notebook)
     run_dir = run_folder(notebook.name, work_dir)
@@ -273,7 +270,7 @@ async def _job(
         mode=options.mode,
         environment=await located(options.environment, runner, base),
         chain=options.chain,
-        sweep=grid(values),
+        sweep=grid(options.sweep),
         at_once=options.at_once,
         parameters=settings,
         requeue=options.requeue,

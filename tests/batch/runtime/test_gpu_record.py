@@ -43,7 +43,8 @@ def recording(sidecar: Path, **environment: str) -> Iterator[subprocess.Popen[by
         )
     try:
         deadline = time.monotonic() + 60
-        while not file.exists() and not log.read_text() and time.monotonic() < deadline:
+        while not (file.exists() and file.stat().st_size) and not log.read_text():
+            assert time.monotonic() < deadline, "neither a sample nor a reason"
             time.sleep(0.05)
         yield process
         deadline = time.monotonic() + 60
@@ -56,9 +57,9 @@ def recording(sidecar: Path, **environment: str) -> Iterator[subprocess.Popen[by
 
 
 def record(sidecar: Path, **environment: str) -> tuple[Path, str]:
-    """Let the sidecar record for a moment; the file and what it logged."""
+    """Let the sidecar record a sample; the file and what it logged."""
     with recording(sidecar, **environment):
-        time.sleep(0.2)
+        pass
     return sidecar.parent / "gpu-usage.csv", (sidecar.parent / "log").read_text(encoding="utf-8")
 
 

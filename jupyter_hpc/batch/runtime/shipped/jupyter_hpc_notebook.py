@@ -95,6 +95,12 @@ def read_as_written(text: str) -> Any:
         return text
 
 
+def own_name(name: str, parameters: dict[str, Any]) -> str:
+    """The parameter that a name means, also in another case if only one is like it."""
+    alike = [own for own in parameters if own.lower() == name.lower()]
+    return alike[0] if name not in parameters and len(alike) == 1 else name
+
+
 def tagged_line(name: str, value: Any, parameter: dict[str, Any], language: str) -> str:
     """The line that sets a parameter after its default was set."""
     if language.lower() == "r":
@@ -290,11 +296,13 @@ def main() -> int:
     except ImportError:
         log("nbclient is missing here; install nbclient and ipykernel in the job's environment")
         return 1
-    values = read(options.parameters) if options.parameters else {}
+    given = read(options.parameters) if options.parameters else {}
     known = read(options.report)["parameters"] if options.report else []
     parameters = {found["name"]: found for found in known}
+    values = {own_name(name, parameters): value for name, value in given.items()}
     for setting in options.set:
         name, _, text = setting.partition("=")
+        name = own_name(name, parameters)
         parameter = parameters.get(name, {})
         computed = parameter.get("kind") == "tagged" and not default_is(object, parameter)
         values[name] = text if computed or default_is(str, parameter) else read_as_written(text)
