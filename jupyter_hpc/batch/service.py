@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jupyter_hpc.batch.convert.convert import Options, convert_notebook
-from jupyter_hpc.batch.convert.files import FOLDER, conversion_files, stem, write_files
 from jupyter_hpc.batch.convert.reading import check_runnable, notebook_bytes, parse_notebook
 from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.job.files import FOLDER, conversion_files, stem, write_files
 from jupyter_hpc.batch.job.model import DEFAULT_REQUEST, BatchJob, Environment
 from jupyter_hpc.batch.job.script import script_text
-from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
 from jupyter_hpc.batch.submit.answers import checked_settings
 from jupyter_hpc.batch.verify.verify import Verification, verify
 from jupyter_hpc.runner import Runner
@@ -100,7 +99,6 @@ def write(converted: Converted) -> Converted:
     if not converted.ok:
         return converted
     files = conversion_files(converted.conversion, converted.sbatch)
-    files[FILE_NAME] = runtime_source()
     if converted.conversion.mode == "notebook":
         name = f"{stem(converted.conversion.notebook)}.ipynb"
         files[name] = converted.data.decode("utf-8")

@@ -74,7 +74,7 @@ class LocalJob:
         tmp_path: Path,
         conversion: Conversion,
         *,
-        places: tuple[str, ...] | None = None,
+        scratch_roots: tuple[str, ...] | None = None,
         interval: int = 1,
         **values: Any,
     ) -> None:
@@ -91,7 +91,9 @@ class LocalJob:
             file.chmod(file.stat().st_mode | stat.S_IXUSR)
         staging = values.pop("staging", Staging())
         if staging is not None:
-            staging = replace(staging, places=places or (str(self.scratch),), interval=interval)
+            staging = replace(
+                staging, scratch_roots=scratch_roots or (str(self.scratch),), interval=interval
+            )
         request = replace(DEFAULT_REQUEST, gpus=values.pop("gpus", None))
         self.job = BatchJob(
             conversion.notebook,

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.convert.convert import Options, convert
-from jupyter_hpc.batch.convert.files import DRIVER, driver_source
 from jupyter_hpc.batch.convert.report import Conversion
-from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
+from jupyter_hpc.batch.runtime import DRIVER_FILE, RUNTIME_FILE, shipped_source
 from jupyter_hpc.batch.verify.outputs import CellOutput, notebook_outputs, script_outputs
 
 
@@ -106,7 +105,7 @@ def run_script(
     tools.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     (tools / name).write_text(conversion.script, encoding="utf-8")
-    (tools / FILE_NAME).write_text(runtime_source(), encoding="utf-8")
+    (tools / RUNTIME_FILE).write_text(shipped_source(RUNTIME_FILE), encoding="utf-8")
     done = subprocess.run(
         [python, str(tools / name), *arguments],
         cwd=folder,
@@ -143,10 +142,10 @@ def run_notebook(path: Path, folder: Path, arguments: Sequence[str] = ()) -> Ran
     tools = folder.parent / f"{folder.name}-run"
     tools.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    (tools / DRIVER).write_text(driver_source(), encoding="utf-8")
+    (tools / DRIVER_FILE).write_text(shipped_source(DRIVER_FILE), encoding="utf-8")
     result = tools / "result.ipynb"
     done = subprocess.run(
-        [sys.executable, str(tools / DRIVER), str(path), str(result), *arguments],
+        [sys.executable, str(tools / DRIVER_FILE), str(path), str(result), *arguments],
         cwd=folder,
         env={
             "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",

@@ -274,7 +274,7 @@ def test_results_are_back_whatever_ends_the_job_and_when(alice: User, way: str) 
     if way == "time limit":
         values["time"] = "1"
     if way == "scratch full":
-        values |= {"places": ["/tmp/small"], "settings": {"SIZE": 2_000_000}}
+        values |= {"scratch_roots": ["/tmp/small"], "settings": {"SIZE": 2_000_000}}
         small = "mkdir -p /tmp/small && mount -t tmpfs -o size=100m,mode=1777 tmpfs /tmp/small"
         assert alice.cluster.run("cpu01", ["sh", "-c", small]).returncode == 0
     alice.notebook("writer.ipynb", WRITER)
@@ -290,7 +290,7 @@ def test_results_are_back_whatever_ends_the_job_and_when(alice: User, way: str) 
             moment = time.time()
             if way == "USR1":  # the warning comes, and a little later the end
                 alice.shell(["scancel", "--signal=USR1", "--batch", job])
-                time.sleep(1)
+                alice.waiting(lambda: "the time limit is near" in logs(run))
             signal = [f"--signal={way}", "--full"] if way in ("TERM", "KILL") else []
             alice.shell(["scancel", *signal, job])
         alice.wait_for_end(150)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jupyter_hpc.batch.convert.report import Change, Notice, Parameter, Prepare, Refusal
+from jupyter_hpc.batch.convert.returns import Returns
 from jupyter_hpc.batch.convert.transform import Transformer
 
 #: The name under which scripts import the runtime.
@@ -103,6 +104,8 @@ class CellContext:
     #: Names that the notebook has bound before this cell.
     bound: Collection[str]
     transform: Transformer
+    #: Which calls are known to give None.
+    returns: Returns
     #: Names bound anywhere in the notebook.
     all_bound: frozenset[str]
     #: Values of names that are plain constants, for shell lines that are moved.

@@ -11,14 +11,27 @@ from typing import Any
 
 from jupyter_hpc.batch.convert.context import API, CellContext, Findings
 from jupyter_hpc.batch.convert.emit import Emitted, Header, commented, script_text
-from jupyter_hpc.batch.convert.hidden_state import hidden_state
 from jupyter_hpc.batch.convert.imports import RUNTIME, own_magics, top_level_modules
 from jupyter_hpc.batch.convert.magics.cell import SHOW
 from jupyter_hpc.batch.convert.names import ALWAYS, bound_in, usage
-from jupyter_hpc.batch.convert.notices import notices_of
-from jupyter_hpc.batch.convert.parameters import CodeCell, assigned, constant, with_parameters
+from jupyter_hpc.batch.convert.notices import case_notices, hidden_state, notices_of
+from jupyter_hpc.batch.convert.parameters import (
+    CodeCell,
+    assigned,
+    constant,
+    other_cases,
+    with_parameters,
+)
 from jupyter_hpc.batch.convert.reading import Cell, Notebook, parse_notebook, read_notebook
-from jupyter_hpc.batch.convert.report import NOT_PYTHON, Change, Conversion, Notice, Refusal
+from jupyter_hpc.batch.convert.report import (
+    NOT_PYTHON,
+    Change,
+    Conversion,
+    Notice,
+    Parameter,
+    Refusal,
+)
+from jupyter_hpc.batch.convert.returns import Returns
 from jupyter_hpc.batch.convert.rewrite import convert_code
 from jupyter_hpc.batch.convert.transform import NotPython, Transformer, check, parse
 
@@ -75,6 +88,9 @@ class _Converter:
         self.bound: set[str] = set()
         self.transform = Transformer()
         self.all_bound = frozenset(self._all_bound())
+        cells = [cell for cell in notebook.cells if cell.kind == "code" and not cell.skipped]
+        # A notebook that another one runs shares its names, which are not known here.
+        self.returns = Returns((cell.source for cell in cells), self.transform, certain=not parents)
         self.interactivity = "last_expr"
         self.own_magics: set[str] = set()
         self.chooses_backend = any(_BACKEND.search(cell.source) for cell in notebook.cells)
@@ -100,7 +116,11 @@ class _Converter:
             for p in parameters
             if not p.needs_answer
         ]
-        notices = (*self.findings.notices, *self._notices())
+        notices = (
+            *self.findings.notices,
+            *self._notices(),
+            *case_notices(parameters, self.options.environment),
+        )
         return Conversion(
             notebook=self.notebook.name,
             script="" if self.findings.refusals else self._script(codes, parameters),
@@ -155,6 +175,7 @@ class _Converter:
             findings=self.findings,
             bound=self.bound,
             transform=self.transform,
+            returns=self.returns,
             all_bound=self.all_bound,
             constants=self.constants,
             folder=self.folder,
@@ -217,6 +238,9 @@ class _Converter:
         yield from hidden_state(self.cells, counts)
         yield from notices_of(self.notebook, self.cells)
 
+    def _other_cases(self, parameter: Parameter) -> list[str]:
+        return other_cases(parameter.name, self.options.environment)
+
     def _imports(self) -> set[str]:
         trees = [cell.tree for cell in self.cells if "import" in cell.code]
         return {name for tree in trees for name in top_level_modules(tree)} - {RUNTIME}
@@ -230,7 +254,7 @@ class _Converter:
         later = {name for cell in self.cells for name in cell.usage.later_reads}
         return (free | (later - bound)) - ALWAYS
 
-    def _script(self, codes: dict[int, str], parameters: list[Any]) -> str:
+    def _script(self, codes: dict[int, str], parameters: list[Parameter]) -> str:
         free = self._free_names()
         history = any(_HISTORY.fullmatch(name) for name in free)
         cells = []
@@ -245,6 +269,7 @@ class _Converter:
             notebook=self.notebook.name,
             script_name=Path(self.notebook.name).stem,
             parameters=parameters,
+            closed=sorted({name for p in parameters for name in self._other_cases(p)}),
             futures=self.findings.futures,
             needs_display="display" in free,
             keeps_history=history,

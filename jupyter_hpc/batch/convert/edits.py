@@ -1,4 +1,4 @@
-"""Changes to a piece of source by place, so that comments and layout survive."""
+"""Changes to a piece of source by position, so that comments and layout survive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Edit:
     text: str
 
 
-class Places:
+class Positions:
     """Character offsets of the nodes of one source text."""
 
     def __init__(self, source: str) -> None:
@@ -71,7 +71,7 @@ def apply(source: str, edits: Iterable[Edit]) -> str:
     """The source with all edits made; those that lie inside a replaced part are dropped."""
     parts: list[str] = []
     position = 0
-    # At one place, an insertion comes before the part that is replaced.
+    # At one position, an insertion comes before the part that is replaced.
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end - edit.start)):
         if edit.start < position:
             continue

@@ -32,6 +32,8 @@ class Header:
     notebook: str
     script_name: str
     parameters: Sequence[Parameter]
+    #: Variables of the environment that set no parameter, though their names are alike.
+    closed: Sequence[str]
     futures: Sequence[str]
     needs_display: bool
     keeps_history: bool
@@ -71,12 +73,13 @@ def _head(header: Header) -> str:
     settable = [parameter for parameter in header.parameters if not parameter.needs_answer]
     if settable:
         first = settable[0]
-        lines.append(f"# Set values: --set {first.name}={printable(first.default, 40)}")
+        value = printable(first.default, 40)
+        lines.append(f"# Set values: --set {first.name}={value}; --help lists all of them.")
     if header.futures:
         lines.append(f"from __future__ import {', '.join(sorted(set(header.futures)))}")
     lines += [f"import {RUNTIME} as {API}", "", f"{API}.start("]
     lines += ["    globals(),", f"    {header.notebook!r},"]
-    lines += _settings(header.parameters)
+    lines += _settings(header.parameters, header.closed)
     if header.folder is not None:
         lines.append(f"    folder={header.folder!r},")
     if header.keeps_history:
@@ -91,22 +94,33 @@ def _head(header: Header) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _settings(parameters: Sequence[Parameter]) -> list[str]:
-    settable = [parameter for parameter in parameters if parameter.kind != "secret"]
-    if not settable:
+def _settings(parameters: Sequence[Parameter], others: Sequence[str]) -> list[str]:
+    if not parameters:
         return []
-    lines = ["    parameters={"]
+    settable = [parameter for parameter in parameters if parameter.kind != "secret"]
+    lines = ["    parameters={"] if settable else []
     for parameter in settable:
         # Defaults that are not written out in the notebook are only known when it runs.
         default = parameter.default if _is_literal(parameter.default) else "..."
         if parameter.kind == "question":
             default = '""'
         lines.append(f"        {parameter.name!r}: {default},")
-    lines.append("    },")
+    lines += ["    },"] if settable else []
     closed = [p.name for p in settable if p.not_from_environment]
-    if closed:
-        lines.append(f"    not_from_environment={tuple(closed)!r},")
-    return lines
+    if closed or others:
+        lines.append(f"    not_from_environment={(*closed, *others)!r},")
+    lines.append("    about={")
+    lines += [f"        {parameter.name!r}: {_about(parameter)!r}," for parameter in parameters]
+    return [*lines, "    },"]
+
+
+def _about(parameter: Parameter) -> str:
+    """What --help says about a parameter besides its default."""
+    words = {"question": "an answer that must be given", "secret": "from the environment only"}
+    more = words.get(parameter.kind, "")
+    if parameter.not_from_environment:
+        more = "not from the environment"
+    return f"cell {parameter.cell}" + (f", {more}" if more else "")
 
 
 def _is_literal(text: str) -> bool:

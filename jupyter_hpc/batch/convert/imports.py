@@ -6,9 +6,9 @@ import ast
 from functools import cache
 
 from jupyter_hpc.batch.convert.context import API, CellContext
-from jupyter_hpc.batch.runtime import runtime_source
+from jupyter_hpc.batch.runtime import RUNTIME_FILE, shipped_source
 
-RUNTIME = "jupyter_hpc_runtime"
+RUNTIME = RUNTIME_FILE.removesuffix(".py")
 
 #: Modules of IPython whose names the runtime offers.
 _IPYTHON = frozenset(
@@ -46,7 +46,7 @@ _WHY_COLAB = "a cluster is not Colab; the runtime explains what is missing"
 def runtime_names() -> frozenset[str]:
     """The public names of the runtime."""
     names: set[str] = set()
-    for node in ast.parse(runtime_source()).body:
+    for node in ast.parse(shipped_source(RUNTIME_FILE)).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Assign):

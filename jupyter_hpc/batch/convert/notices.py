@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from jupyter_hpc.batch.convert.parameters import CodeCell
+from jupyter_hpc.batch.convert.context import API
+from jupyter_hpc.batch.convert.names import ALWAYS
+from jupyter_hpc.batch.convert.parameters import CodeCell, other_cases, reserved
 from jupyter_hpc.batch.convert.reading import Notebook
-from jupyter_hpc.batch.convert.report import Notice
+from jupyter_hpc.batch.convert.report import Notice, Parameter
 
 #: Python calls that fetch something: the end of the dotted name, and what to say.
 _DOWNLOADS = {
@@ -30,6 +32,9 @@ _DOWNLOADS = {
 _MENTIONS = re.compile("|".join(["download", "load_data", *map(re.escape, _DOWNLOADS)]))
 _ADVICE = "Compute nodes usually have no Internet: run this once on the login node."
 
+#: Names that the script has from its first line.
+_GIVEN = ALWAYS | {API, "display", "In", "Out", "_", "__", "___", "_exit_code", "_timing"}
+
 
 def notices_of(notebook: Notebook, cells: list[CodeCell]) -> Iterator[Notice]:
     """All notices that do not depend on single lines of notebook syntax."""
@@ -43,6 +48,19 @@ def notices_of(notebook: Notebook, cells: list[CodeCell]) -> Iterator[Notice]:
     for code in cells:
         yield from _calls(code)
         yield from _processes(code)
+
+
+def case_notices(parameters: Iterable[Parameter], environment: Iterable[str]) -> Iterator[Notice]:
+    """Variables that somebody may have set for a parameter, and that do not set it."""
+    known = set(environment)
+    for parameter in parameters:
+        for name in other_cases(parameter.name, known):
+            if name in known and not reserved(name, ()):
+                message = (
+                    f"{name} of the environment differs only by case from the parameter "
+                    f"{parameter.name} and does not set it: use --set {parameter.name}=…"
+                )
+                yield Notice(parameter.cell, parameter.line, message)
 
 
 def _calls(cell: CodeCell) -> Iterator[Notice]:
@@ -89,3 +107,44 @@ def _dotted(node: ast.expr) -> str:
     if isinstance(node, ast.Name):
         parts.append(node.id)
     return ".".join(reversed(parts))
+
+
+def hidden_state(cells: list[CodeCell], counts: Mapping[int, int]) -> list[Notice]:
+    """Names that a notebook uses though no cell above gives them a value.
+
+    One notice for each name that is used before or without being assigned.
+
+    `counts` are the stored execution counts, which tell whether the author ran the
+    cells in another order. After `import *` or `%run` nothing certain can be said.
+    """
+    first_bound: dict[str, int] = {}
+    for cell in cells:
+        for name in cell.usage.binds:
+            first_bound.setdefault(name, cell.number)
+    notices: list[Notice] = []
+    reported: set[str] = set()
+    so_far: set[str] = set()
+    for cell in cells:
+        if cell.usage.dynamic:
+            return notices
+        for name, line in (*cell.usage.reads.items(), *cell.usage.later_reads.items()):
+            immediate = name in cell.usage.reads and line == cell.usage.reads[name]
+            if name in _GIVEN or name in reported or name in so_far:
+                continue
+            where = first_bound.get(name)
+            if where is not None and (not immediate or where == cell.number):
+                continue
+            reported.add(name)
+            notices.append(Notice(cell.number, line, _hidden(name, where, cell.number, counts)))
+        so_far.update(cell.usage.binds)
+    return notices
+
+
+def _hidden(name: str, where: int | None, cell: int, counts: Mapping[int, int]) -> str:
+    if where is None:
+        return f"{name!r} is used here, but no cell gives it a value."
+    text = f"{name!r} is used here, but gets its value only in cell {where}."
+    first, second = counts.get(where), counts.get(cell)
+    if first is not None and second is not None and first < second:
+        text += f" Cell {where} was run before this one ({first} before {second})."
+    return text

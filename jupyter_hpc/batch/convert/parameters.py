@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from jupyter_hpc.batch.convert.context import API
-from jupyter_hpc.batch.convert.edits import Edit, Places, apply
+from jupyter_hpc.batch.convert.edits import Edit, Positions, apply
 from jupyter_hpc.batch.convert.names import Usage
 from jupyter_hpc.batch.convert.report import Parameter
 
@@ -20,7 +20,7 @@ _RESERVED = frozenset(
     PPID PRINTER PROCLANG PROJECTDIR PS1 PS2 PS3 PS4 PWD RANDOM SECONDS SHELL SHLVL TERM
     TERMCAP TERMINFO TMP TMPDIR TEMP TZ UID EUID USER USERNAME VISUAL YACC YFLAGS
     RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT GPU_DEVICE_ORDINAL
-    MPLBACKEND VIRTUAL_ENV LOADEDMODULES
+    MPLBACKEND VIRTUAL_ENV LOADEDMODULES ARCHIVE PROJECT SCRATCH STORE WORK
     """.split()  # noqa: SIM905 - a word list reads better than a hundred quotes
 )
 _RESERVED_STARTS = (
@@ -37,6 +37,14 @@ def reserved(name: str, environment: Iterable[str]) -> str:
     if name in environment:
         return f"{name} is already set where the job is submitted from"
     return ""
+
+
+def other_cases(name: str, environment: Iterable[str]) -> list[str]:
+    """The name in other cases that stand for something else, and so never set the parameter."""
+    known = set(environment)
+    spellings = {variable for variable in known if variable.lower() == name.lower()}
+    spellings |= {name.upper(), name.lower()}
+    return sorted(other for other in spellings - {name} if reserved(other, known))
 
 
 def constant(node: ast.expr) -> object | None:
@@ -131,12 +139,12 @@ def with_parameters(
     parameters: list[Parameter] = []
     for cell in cells:
         edits: list[Edit] = []
-        places = Places(cell.code)
+        positions = Positions(cell.code)
         for item in chosen.get(cell.number, ()):
-            text = places.text(item.value)
+            text = positions.text(item.value)
             if isinstance(item.value, ast.Tuple) and not text.startswith("("):
                 text = f"({text})"
-            edits.append(places.replace(item.value, f"{API}.parameter({item.name!r}, {text})"))
+            edits.append(positions.replace(item.value, f"{API}.parameter({item.name!r}, {text})"))
             parameters.append(
                 Parameter(
                     name=item.name,

@@ -15,32 +15,32 @@ _HUGGING_FACE_FILES = ("~/.cache/huggingface/token", "~/.huggingface/token")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a call stands: the name that receives its value, and whether in a loop."""
+class Receiver:
+    """What becomes of the answer: the name that receives it, and whether in a loop."""
 
     target: str | None
     in_loop: bool
 
 
 def question(
-    node: ast.Call, place: Place, context: CellContext, line: int, text: str
+    node: ast.Call, receiver: Receiver, context: CellContext, line: int, text: str
 ) -> str | None:
     """The code for a call that asks, after noting what must be answered; None if it does not."""
     name = _function(node)
     if name == "input" and "input" not in context.all_bound:
         prompt = text[text.index("(") + 1 : -1].strip()
-        key = place.target or f"input_{context.number}_{len(context.findings.parameters) + 1}"
-        _note(context, key, "question", line, place)
+        key = receiver.target or f"input_{context.number}_{len(context.findings.parameters) + 1}"
+        _note(context, key, "question", line, receiver)
         return f"{API}.answer({key!r}{', ' + prompt if prompt else ''})"
     if name in ("getpass", "getpass.getpass"):
-        key = (place.target or f"secret_{context.number}").upper()
-        _note(context, key, "secret", line, place)
+        key = (receiver.target or f"secret_{context.number}").upper()
+        _note(context, key, "secret", line, receiver)
         return f"{API}.secret({key!r})"
     plain = not node.args and not node.keywords
     if name.rsplit(".", 1)[-1] in ("notebook_login", "interpreter_login") or (
         plain and name in ("huggingface_hub.login", "login") and _is_hugging_face(context, name)
     ):
-        _note(context, "HF_TOKEN", "secret", line, place, _HUGGING_FACE_FILES)
+        _note(context, "HF_TOKEN", "secret", line, receiver, _HUGGING_FACE_FILES)
         return f"{API}.token_login({_HUGGING_FACE})"
     if name == "files.upload":
         context.notice(line, "files.upload() asks a person for a file; stage it with the job.")
@@ -56,7 +56,7 @@ def _note(
     name: str,
     kind: ParameterKind,
     line: int,
-    place: Place,
+    receiver: Receiver,
     files: tuple[str, ...] = (),
 ) -> None:
     why = {
@@ -68,7 +68,12 @@ def _note(
         return
     context.findings.parameters.append(
         Parameter(
-            name, kind, context.number, line, stored_in=files, repeated=place.in_loop and not files
+            name,
+            kind,
+            context.number,
+            line,
+            stored_in=files,
+            repeated=receiver.in_loop and not files,
         )
     )
 

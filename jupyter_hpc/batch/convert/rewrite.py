@@ -11,12 +11,12 @@ from typing import Literal
 
 from jupyter_hpc.batch.convert.asynchronous import MENTIONS_LOOP, as_async_cell, needs_loop
 from jupyter_hpc.batch.convert.context import API, Action, CellContext, Refused, Use, call, dropped
-from jupyter_hpc.batch.convert.edits import Edit, Places, apply, indented, is_enclosed, literal
+from jupyter_hpc.batch.convert.edits import Edit, Positions, apply, indented, is_enclosed, literal
 from jupyter_hpc.batch.convert.imports import replacement
 from jupyter_hpc.batch.convert.magics.cell import CELL_MAGICS, SHOW
 from jupyter_hpc.batch.convert.magics.line import AUTOMAGIC, LINE_MAGICS, Handler
 from jupyter_hpc.batch.convert.magics.shell import shell_action
-from jupyter_hpc.batch.convert.questions import Place, question
+from jupyter_hpc.batch.convert.questions import Receiver, question
 from jupyter_hpc.batch.convert.report import NOT_PYTHON
 from jupyter_hpc.batch.convert.transform import NotPython, Python, parse
 
@@ -68,7 +68,7 @@ class _Rewriter:
         self.python = python
         self.context = context
         self.show = show
-        self.places = Places(python.source)
+        self.positions = Positions(python.source)
         self.edits: list[Edit] = []
         self.loops = 0
         self.tries = 0
@@ -96,7 +96,7 @@ class _Rewriter:
                 self._magic_statement(node, use)
                 return
             self._walk(node.value, None)
-            if shown and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+            if shown and not self.context.returns.is_none(node.value):
                 self._show(node)
             return
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -130,15 +130,15 @@ class _Rewriter:
             if use is not None:
                 self._magic_value(node, use)
                 return
-            text = self.places.text(node)
-            place = Place(target, in_loop=self.loops > 0)
+            text = self.positions.text(node)
+            receiver = Receiver(target, in_loop=self.loops > 0)
             line = node.lineno + self.context.lines_above
-            answer = question(node, place, self.context, line, text)
+            answer = question(node, receiver, self.context, line, text)
             if answer is not None:
-                self.edits.append(self.places.replace(node, answer))
+                self.edits.append(self.positions.replace(node, answer))
                 return
         if isinstance(node, ast.Name) and node.id == "get_ipython":
-            self.edits.append(self.places.replace(node, f"{API}.shell"))
+            self.edits.append(self.positions.replace(node, f"{API}.shell"))
             return
         self._children(node, target)
 
@@ -147,14 +147,14 @@ class _Rewriter:
         self.context.change(line, self.context.text_at(line), _SHOWN, _WHY_SHOWN)
         before, after = f"{self.show}(", ")"
         bare = isinstance(node.value, ast.Tuple | ast.Yield | ast.Starred)
-        if bare and not is_enclosed(self.places.text(node)):
+        if bare and not is_enclosed(self.positions.text(node)):
             before, after = f"{self.show}((", "))"
-        self.edits += self.places.wrap(node, before, after)
+        self.edits += self.positions.wrap(node, before, after)
 
     def _show_assigned(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         if isinstance(target, ast.Name):
-            end = self.places.span(node)[1]
+            end = self.positions.span(node)[1]
             self.edits.append(Edit(end, end, f"; {self.show}({target.id})"))
 
     # Magics and shell lines -------------------------------------------------------
@@ -189,20 +189,20 @@ class _Rewriter:
         if not action.code:
             written = use.written if "\n" in use.written else self._written(use, line)
             comment = _comment(f"{written}  ({action.what})")
-            keep = node.col_offset or not self.places.stands_alone(node)
-            self.edits.append(self.places.replace(node, f"pass  {comment}" if keep else comment))
+            keep = node.col_offset or not self.positions.stands_alone(node)
+            self.edits.append(self.positions.replace(node, f"pass  {comment}" if keep else comment))
             return
         code = action.code
         if action.has_value and use.is_shown:
             code = f"{self.show}({code})"
-        if action.is_block and not self.places.stands_alone(node):
+        if action.is_block and not self.positions.stands_alone(node):
             self.context.refuse(node.lineno, f"{use.written!r} shares its line with other code.")
             return
         first, newline, rest = code.partition("\n")
         if newline:
             # The first line stands where the statement stood; string contents stay put.
             code = indented(first + newline + rest, indent)[len(indent) :].rstrip("\n")
-        self.edits.append(self.places.replace(node, code))
+        self.edits.append(self.positions.replace(node, code))
 
     def _written(self, use: Use, line: int) -> str:
         """The line of the notebook, if it is this use and nothing else."""
@@ -211,7 +211,7 @@ class _Rewriter:
 
     def _magic_value(self, node: ast.Call, use: Use) -> None:
         action, _ = self._action(use, node.lineno)
-        self.edits.append(self.places.replace(node, action.code or "None"))
+        self.edits.append(self.positions.replace(node, action.code or "None"))
 
     # Imports ----------------------------------------------------------------------
 
@@ -219,15 +219,15 @@ class _Rewriter:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
             self.context.findings.futures += [alias.name for alias in node.names]
             keep = "pass  " if node.col_offset else ""
-            text = f"{keep}# {self.places.text(node)}  (moved to the top)"
-            self.edits.append(self.places.replace(node, text))
+            text = f"{keep}# {self.positions.text(node)}  (moved to the top)"
+            self.edits.append(self.positions.replace(node, text))
             return
         line = node.lineno + self.context.lines_above
         found = replacement(node, self.context, line, guarded=self.tries > 0)
         if found is not None:
             code, what, why = found
-            self.context.change(line, self.places.text(node), what, why)
-            self.edits.append(self.places.replace(node, code))
+            self.context.change(line, self.positions.text(node), what, why)
+            self.edits.append(self.positions.replace(node, code))
 
 
 def own_magic(use: Use, context: CellContext, line: int) -> Action:
@@ -280,10 +280,10 @@ def _use(node: ast.expr, is_statement: bool, is_shown: bool, top: bool) -> Use |
         return None
     arguments = [str(text) for text in texts]
     method = node.func.attr
-    place = (is_statement, is_shown, top)
+    flags = (is_statement, is_shown, top)
     if method in ("system", "getoutput") and len(arguments) == 1:
         kind: Literal["system", "getoutput"] = "system" if method == "system" else "getoutput"
-        return Use(kind, "", arguments[0], "", *place)
+        return Use(kind, "", arguments[0], "", *flags)
     if method in ("run_line_magic", "magic") and arguments:
         if method == "magic" or len(arguments) == 1:
             name, _, line = arguments[0].lstrip("%").partition(" ")
@@ -293,7 +293,7 @@ def _use(node: ast.expr, is_statement: bool, is_shown: bool, top: bool) -> Use |
             name, _, line = line.strip().partition(" ")
         if name.startswith("%"):  # a cell magic in the middle of a cell
             name = "%" + name.lstrip("%")
-        return Use("line", name, line, "", *place)
+        return Use("line", name, line, "", *flags)
     if method == "run_cell_magic" and len(arguments) == 3:
-        return Use("cell", arguments[0], arguments[1], arguments[2], *place)
+        return Use("cell", arguments[0], arguments[1], arguments[2], *flags)
     return None

@@ -14,29 +14,29 @@ from jupyter_hpc.slurm import jobtext
 def ending_text(job: BatchJob) -> str:
     """The traps of the script, and what it does at its end."""
     variables = " venv=''" if job.environment.build_from is not None else ""
-    variables += " kept=0" if job.staging is not None else ""
+    variables += " copy_code=0" if job.staging is not None else ""
     return f"""\
 # ---- the end, whatever its cause ----
-program='' keeper='' code=1 interrupted=0 time_is_short=0 told_to_end=0{variables}
+program='' sidecar_pid='' code=1 interrupted=0 time_is_short=0 told_to_end=0{variables}
 
 # Slurm warns this shell {job.warning} s or more before the time limit; the program is told.
 warned() {{
     interrupted=1 time_is_short=1
     say "the time limit is near"
     [ -n "$program" ] && kill -USR1 "$program" 2> /dev/null
-    [ -n "$keeper" ] && kill -USR1 "$keeper" 2> /dev/null
+    [ -n "$sidecar_pid" ] && kill -USR1 "$sidecar_pid" 2> /dev/null
 }}
 ended() {{
     interrupted=1 told_to_end=1
     say "told to end"
     [ -n "$program" ] && kill -TERM "$program" 2> /dev/null
-    [ -n "$keeper" ] && kill -TERM "$keeper" 2> /dev/null
+    [ -n "$sidecar_pid" ] && kill -TERM "$sidecar_pid" 2> /dev/null
     [ -n "$program" ] || exit 143
 }}
 finish() {{
     trap '' USR1 TERM INT    # nothing may interrupt this, and children ignore it as well
     cd "$run" || :    # the working directory may be on scratch, which will be gone
-{indent(_stop_keeper(job))}{indent(_remove_environment(job))}\
+{indent(_stop_sidecar(job))}{indent(_remove_environment(job))}\
     printf '{{"code": %d, "job": "%s", "time_limit": %d, "told_to_end": %d, "time": %d}}\\n' \\
         "$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)" > "$output/.state" \\
         && mv "$output/.state" "$output/state.json"
@@ -51,40 +51,41 @@ trap finish EXIT
 """
 
 
-def _stop_keeper(job: BatchJob) -> str:
+def _stop_sidecar(job: BatchJob) -> str:
     if job.staging is None and not job.gpus:
         return ""
     text = """\
-if [ -n "$keeper" ]; then
+if [ -n "$sidecar_pid" ]; then
     # Copy what is left, then stop; said again until it is heard.
-    while kill -USR2 "$keeper" 2> /dev/null; do sleep 0.2; done
-    wait "$keeper"
+    while kill -USR2 "$sidecar_pid" 2> /dev/null; do sleep 0.2; done
+    wait "$sidecar_pid"
 """
     if job.staging is None:
         return text + "fi\n"
     every = jobtext.on_every_node() + " " if job.nodes > 1 else ""
     return f"""\
 {text}\
-    kept=$?
-    if [ "$kept" -ne 0 ] && [ "$kept" -ne {INCOMPLETE} ]; then    # killed: do its last work now
-        (keep --once)
-        kept=$?
+    copy_code=$?
+    if [ "$copy_code" -ne 0 ] && [ "$copy_code" -ne {INCOMPLETE} ]; then
+        # It was killed: do its last work now.
+        (run_sidecar --once)
+        copy_code=$?
     fi
-    [ "$kept" -eq 0 ] || say "not all files came back; files/MISSING.txt names them"
+    [ "$copy_code" -eq 0 ] || say "not all files came back; files/MISSING.txt names them"
 elif [ "$cwd" != "$work" ]; then
-    {every}python3 "$tool" clean "$cwd"    # staged, but never used
+    {every}python3 "$sidecar" clean "$cwd"    # staged, but never used
 fi
 for list in "$output"/files*/MISSING.txt; do    # also that of an earlier part
-    if [ "$code" -eq 0 ] && [ -e "$list" ]; then kept={INCOMPLETE}; fi
+    if [ "$code" -eq 0 ] && [ -e "$list" ]; then copy_code={INCOMPLETE}; fi
 done
-if [ "$code" -eq 0 ] && [ "$kept" -ne 0 ]; then code={INCOMPLETE}; fi
+if [ "$code" -eq 0 ] && [ "$copy_code" -ne 0 ]; then code={INCOMPLETE}; fi
 """
 
 
 def _afterwards(job: BatchJob) -> str:
     """What happens to the rest of a chain, to a job that is not done, or to a sweep's table."""
     if job.sweep:
-        return 'python3 "$tool" table "$run" || say "the table of the runs was not written"\n'
+        return 'python3 "$sidecar" table "$run" || say "the table of the runs was not written"\n'
     if job.chain:
         return f"""\
 # Code 0: all is done. 85: the program asks for the next part. A time limit: go on as
@@ -110,7 +111,7 @@ def _goes_on(job: BatchJob, early: str) -> str:
     if job.staging is None:
         return text
     # Without the files that did not come back it would do its work again, or the wrong one.
-    return f'[ "$kept" -eq 0 ] &&\n    {{ {text}; }}'
+    return f'[ "$copy_code" -eq 0 ] &&\n    {{ {text}; }}'
 
 
 def _remove_environment(job: BatchJob) -> str:

@@ -13,7 +13,13 @@ from jupyter_hpc.slurm.models import Request
 DEFAULT_REQUEST = Request(time="01:00:00", cpus=6, memory="32G", gpus=1)
 
 #: Where node-local scratch is on most clusters, best first.
-DEFAULT_PLACES = ("$SLURM_TMPDIR", "$TMPDIR", "/disk/scratch/$USER", "/scratch/local", "/tmp")  # noqa: S108
+DEFAULT_SCRATCH_ROOTS = (
+    "$SLURM_TMPDIR",
+    "$TMPDIR",
+    "/disk/scratch/$USER",
+    "/scratch/local",
+    "/tmp",  # noqa: S108
+)
 
 #: Seconds between the warning and the time limit: enough to save a large model.
 WARNING_SECONDS = 120
@@ -64,7 +70,7 @@ class Staging:
     inputs: tuple[Input, ...] = ()
     #: Files that come back; none named: all that are new or changed.
     outputs: tuple[str, ...] = ()
-    places: tuple[str, ...] = DEFAULT_PLACES
+    scratch_roots: tuple[str, ...] = DEFAULT_SCRATCH_ROOTS
     #: Seconds between two copies while the program runs.
     interval: int = 300
 
@@ -81,7 +87,7 @@ class Staging:
         return {
             "inputs": [vars(item) for item in self.inputs],
             "outputs": list(self.outputs),
-            "places": list(self.places),
+            "scratch_roots": list(self.scratch_roots),
         }
 
 

@@ -8,38 +8,18 @@ from __future__ import annotations
 
 import shlex
 
-from jupyter_hpc.batch.convert.files import DRIVER, stem
 from jupyter_hpc.batch.job.ending import ending_text, indent
 from jupyter_hpc.batch.job.environment import container_words, environment_text
+from jupyter_hpc.batch.job.files import REPORT, stem
+from jupyter_hpc.batch.job.header import header_text
 from jupyter_hpc.batch.job.model import BatchJob
-from jupyter_hpc.batch.runtime import FILE_NAME
+from jupyter_hpc.batch.runtime import DRIVER_FILE, SIDECAR_FILE
 from jupyter_hpc.slurm import jobtext
-from jupyter_hpc.slurm.submit import BatchOptions, header_lines
 from jupyter_hpc.text import printable
-
-
-def batch_options(job: BatchJob) -> BatchOptions:
-    """What the job needs of sbatch besides its resources."""
-    array = None
-    if job.chain:
-        array = jobtext.chain_array(job.chain)
-    elif job.sweep:
-        array = jobtext.sweep_array(len(job.sweep), job.at_once)
-    name = "%A_%a.out" if array else "%j.out"
-    folder = jobtext.safe_pattern(job.log_dir or f"{job.run_dir}/logs")
-    return BatchOptions(
-        output=f"{folder}/{name}",
-        work_dir=job.work_dir,
-        array=array,
-        signal=jobtext.warning_signal(job.warning),
-        requeue=job.requeue,
-        open_append=True,
-    )
 
 
 def script_text(job: BatchJob) -> str:
     """The whole batch script."""
-    header = header_lines(job.request, batch_options(job))
     rest = [
         ending_text(job),
         environment_text(job),
@@ -47,13 +27,12 @@ def script_text(job: BatchJob) -> str:
         _program(job),
         _running(job),
     ]
-    tool = any('"$tool"' in part for part in rest)
-    start = "\n".join(["#!/bin/bash", *header]) + "\n"
-    return "\n".join(part for part in (start, _opening(job, tool), *rest) if part)
+    sidecar = any('"$sidecar"' in part for part in rest)
+    return "\n".join(part for part in (header_text(job), _opening(job, sidecar), *rest) if part)
 
 
-def _opening(job: BatchJob, tool: bool) -> str:
-    helper = f'tool="$run/{FILE_NAME}"    # stages data, copies results, records GPUs\n' * tool
+def _opening(job: BatchJob, sidecar: bool) -> str:
+    helper = f'sidecar="$run/{SIDECAR_FILE}"    # stages data, copies results, records GPUs\n'
     own = "/$task" if job.sweep else ""  # the runs of a sweep must not meet
     return f"""\
 # Runs {printable(job.notebook, 200)}; written by jupyter-hpc, needs none of it to run.
@@ -64,7 +43,7 @@ set -u
 run={shlex.quote(job.run_dir)}    # the frozen notebook, its parameters and its results
 work={shlex.quote(job.work_dir)}    # the folder of the notebook
 output="$run/output{own}"    # figures, values, the GPU record, files from scratch
-{helper}cwd="$work"
+{helper * sidecar}cwd="$work"
 mkdir -p "$output" "$run/checkpoints{own}" || exit 1
 rm -f "$output/DONE"
 export JUPYTER_HPC_OUTPUT="$output"
@@ -85,12 +64,12 @@ def _staging_in(job: BatchJob) -> str:
 # The other nodes get the same folder with the same inputs; the first one has it.
 # shellcheck disable=SC2016  # each node expands it for itself
 stage='[ -O "$4" ] || python3 "$1" stage-in "$2" "$3" "$4"'
-{every} bash -c "$stage" stage "$tool" "$run/staging.json" "$output" "$cwd" \\
+{every} bash -c "$stage" stage "$sidecar" "$run/staging.json" "$output" "$cwd" \\
     > /dev/null || exit 1
 """
     return f"""\
 # ---- data to the node's own disk ----
-cwd=$(python3 "$tool" stage-in "$run/staging.json" "$output") || exit 1
+cwd=$(python3 "$sidecar" stage-in "$run/staging.json" "$output") || exit 1
 {others}"""
 
 
@@ -100,8 +79,8 @@ def _program(job: BatchJob) -> str:
         words = ["-u", f'"$run"/{shlex.quote(name + ".py")}']
     else:
         notebook = shlex.quote(name + ".ipynb")
-        words = [f'"$run/{DRIVER}"', f'"$run"/{notebook}', f'"$output"/{notebook}']
-        words += ["--places", '"$run/conversion.json"']
+        words = [f'"$run/{DRIVER_FILE}"', f'"$run"/{notebook}', f'"$output"/{notebook}']
+        words += ["--report", f'"$run/{REPORT}"']
     if job.sweep:
         words += ["--parameters", '"$run/parameters/$task.json"']
     elif job.parameters_inline:
@@ -124,7 +103,7 @@ def _check_gpu(job: BatchJob) -> str:
         return ""
     return f"""\
 # Hours in the queue are lost if PyTorch cannot use the GPU: look first.
-{container_words(job)}python3 "$tool" check-gpu || exit 1
+{container_words(job)}python3 "$sidecar" check-gpu || exit 1
 """
 
 
@@ -147,7 +126,7 @@ def _running(job: BatchJob) -> str:
 # ---- go ----
 start &
 program=$!
-{_keeper(job)}\
+{_sidecar(job)}\
 # bash runs its traps only while it waits; each ends the wait, so wait again.
 while :; do
     wait "$program"
@@ -159,7 +138,7 @@ exit "$code"
 """
 
 
-def _keeper_words(job: BatchJob) -> list[str]:
+def _sidecar_words(job: BatchJob) -> list[str]:
     words: list[str] = []
     if job.staging is not None:
         words += ['--plan "$run/staging.json"', '--scratch "$cwd"', '--results "$output"']
@@ -169,8 +148,8 @@ def _keeper_words(job: BatchJob) -> list[str]:
     return words
 
 
-def _keeper(job: BatchJob) -> str:
-    words = _keeper_words(job)
+def _sidecar(job: BatchJob) -> str:
+    words = _sidecar_words(job)
     if not words:
         return ""
     every = jobtext.on_every_node(beside=True) + " " if job.nodes > 1 else ""
@@ -178,13 +157,13 @@ def _keeper(job: BatchJob) -> str:
     options = " \\\n        ".join(words)
     return f"""\
 # Beside the program: results come back while it runs, and its GPUs are recorded.
-keep() {{
-    exec {every}python3 "$tool" keep \\
+run_sidecar() {{
+    exec {every}python3 "$sidecar" run \\
         {options}
 }}
 # Signals that come before it listens must not end it.
-(trap '' USR1 USR2 TERM && keep) &
-keeper=$!
+(trap '' USR1 USR2 TERM && run_sidecar) &
+sidecar_pid=$!
 """
 
 

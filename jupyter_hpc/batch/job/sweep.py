@@ -9,11 +9,11 @@ from typing import Any
 
 from jupyter_hpc.batch.convert.parameters import constant
 from jupyter_hpc.batch.convert.report import Conversion, Parameter
-from jupyter_hpc.batch.runtime.script.parameters import parse
+from jupyter_hpc.batch.runtime.script.parameters import meant, parse
 from jupyter_hpc.errors import UsageError
 
 #: Most sites refuse larger arrays.
-MOST_RUNS = 1000
+MAX_RUNS = 1000
 
 
 def parse_setting(text: str) -> tuple[str, str]:
@@ -49,12 +49,30 @@ def parse_sweep(text: str) -> tuple[str, list[str]]:
     return name, items
 
 
+def named(conversion: Conversion, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values by the names of the notebook's parameters, which may be given in another case.
+
+    Raises UsageError for a name that is unknown, not clear, or given twice.
+    """
+    known = [parameter.name for parameter in conversion.parameters]
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        alike = meant(name, known)
+        if not alike:
+            there = ", ".join(known) or "none"
+            raise UsageError(f"The notebook has no parameter {name!r}.", f"There are: {there}.")
+        if len(alike) > 1:
+            raise UsageError(f"{name} may mean {' or '.join(alike)}.", "Write it exactly.")
+        own = alike[0]
+        if own in found:
+            raise UsageError(f"{own} is given twice, in upper and lower case.", "Give it once.")
+        found[own] = value
+    return found
+
+
 def typed(conversion: Conversion, name: str, text: Any) -> Any:
     """A value for a parameter, in the type of its default; UsageError if it does not fit."""
-    parameter = next((p for p in conversion.parameters if p.name == name), None)
-    if parameter is None:
-        known = ", ".join(p.name for p in conversion.parameters) or "none"
-        raise UsageError(f"The notebook has no parameter {name!r}.", f"There are: {known}.")
+    parameter = next(p for p in conversion.parameters if p.name == name)
     if parameter.kind == "secret":
         raise UsageError(
             f"{name} is a secret and is not written into the job's files.",
@@ -87,9 +105,9 @@ def grid(values: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], ...]:
         dict(zip(names, combination, strict=True))
         for combination in itertools.product(*(values[name] for name in names))
     )
-    if len(runs) > MOST_RUNS:
+    if len(runs) > MAX_RUNS:
         raise UsageError(
-            f"The sweep has {len(runs)} runs; arrays of more than {MOST_RUNS} are refused.",
+            f"The sweep has {len(runs)} runs; arrays of more than {MAX_RUNS} are refused.",
             "Sweep fewer values at a time.",
         )
     return runs

@@ -1,7 +1,8 @@
-"""The file that travels with a converted notebook, joined from the parts in this folder.
+"""What travels with a job: files that need only the standard library of Python 3.8 or newer.
 
-Each part is an ordinary module here, with types and tests; `runtime_source` puts them
-into one file that needs only the standard library of Python 3.8 or newer.
+Two of them are joined from the parts in this folder, which are ordinary modules here,
+with types and tests. `jupyter_hpc_job.py` is the sidecar of every job; what a converted
+notebook calls is in `jupyter_hpc_runtime.py`. The third runs a notebook as it is.
 """
 
 from __future__ import annotations
@@ -10,22 +11,38 @@ import ast
 from functools import cache
 from importlib import resources
 
-FILE_NAME = "jupyter_hpc_runtime.py"
+#: Beside the program of every job: stages data, copies results back, records GPUs.
+SIDECAR_FILE = "jupyter_hpc_job.py"
+#: What a converted notebook imports.
+RUNTIME_FILE = "jupyter_hpc_runtime.py"
+#: Runs an executed notebook.
+DRIVER_FILE = "jupyter_hpc_notebook.py"
 
-#: In this order: each part uses only those before it.
-PARTS = (
-    *("script/state", "script/ranks", "display/layout", "display/values", "display/saving"),
-    *("display/display", "display/objects", "display/pages", "display/figures", "script/shell"),
-    *("script/timing", "script/parameters", "script/libraries", "display/formulas"),
-    *("script/cells", "script/namespace", "script/own_magics", "script/shims", "display/widgets"),
-    *("job/gpu_record", "job/staging", "job/copy_back", "job/run_table", "job/sidecar"),
-)
+#: The parts of each joined file, in this order: each uses only those before it.
+PARTS = {
+    SIDECAR_FILE: (
+        *("log", "job/gpu_record", "job/staging", "job/copy_back", "job/run_table"),
+        "job/sidecar",
+    ),
+    RUNTIME_FILE: (
+        *("log", "script/state", "script/ranks", "display/layout", "display/values"),
+        *("display/saving", "display/display", "display/objects", "display/pages"),
+        *("display/figures", "script/shell", "script/timing", "script/parameters"),
+        *("script/libraries", "display/formulas", "script/cells", "script/namespace"),
+        *("script/own_magics", "script/shims", "display/widgets"),
+    ),
+}
 
-_HEAD = '''"""What a notebook needs to run as a plain script; written by jupyter-hpc.
+_ABOUT = {
+    SIDECAR_FILE: """What runs beside the program of a job; written by jupyter-hpc.
 
-Standard library only, Python 3.8 or newer. Keep this file beside the script.
-"""
+Standard library only, Python 3.8 or newer. The batch script calls it.""",
+    RUNTIME_FILE: """What a notebook needs to run as a plain script; written by jupyter-hpc.
 
+Standard library only, Python 3.8 or newer. Keep this file beside the script.""",
+}
+
+_HEAD = """\
 from __future__ import annotations
 
 import os
@@ -35,16 +52,18 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
 
-'''
+"""
 
 
 @cache
-def runtime_source() -> str:
-    """The text of jupyter_hpc_runtime.py."""
+def shipped_source(name: str) -> str:
+    """The text of one of the files that travel, by its name."""
+    if name not in PARTS:
+        return resources.files(f"{__package__}.shipped").joinpath(name).read_text("utf-8")
     modules: set[str] = set()
     names: dict[str, set[str]] = {}
     bodies: list[str] = []
-    for part in PARTS:
+    for part in PARTS[name]:
         text = resources.files(__package__).joinpath(f"{part}.py").read_text("utf-8")
         found, body = _split_imports(text)
         for node in found:
@@ -53,9 +72,12 @@ def runtime_source() -> str:
             else:
                 modules.update(alias.name for alias in node.names)
         bodies.append(f"# ---- {part} ----\n{body}")
-    imports = [f"import {name}" for name in sorted(modules)]
-    imports += [f"from {name} import {', '.join(sorted(names[name]))}" for name in sorted(names)]
-    return _HEAD + "\n".join(imports) + "\n\n\n" + "\n\n\n".join(bodies) + "\n"
+    imports = [f"import {module}" for module in sorted(modules)]
+    imports += [
+        f"from {source} import {', '.join(sorted(names[source]))}" for source in sorted(names)
+    ]
+    head = f'"""{_ABOUT[name]}\n"""\n\n{_HEAD}'
+    return head + "\n".join(imports) + "\n\n\n" + "\n\n\n".join(bodies) + "\n"
 
 
 def _split_imports(text: str) -> tuple[list[ast.Import | ast.ImportFrom], str]:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from jupyter_hpc.batch.convert.report import Conversion, Parameter
-from jupyter_hpc.batch.job.sweep import typed
+from jupyter_hpc.batch.job.sweep import named, typed
 from jupyter_hpc.errors import ConversionRefused
 from jupyter_hpc.runner import Runner
 
 
 def checked_settings(conversion: Conversion, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The values of --set in their types; unknown names and bad values raise UsageError."""
-    return {name: typed(conversion, name, value) for name, value in settings.items()}
+    own = named(conversion, settings)
+    return {name: typed(conversion, name, value) for name, value in own.items()}
+
+
+def checked_sweep(
+    conversion: Conversion, sweep: Mapping[str, Sequence[Any]]
+) -> dict[str, list[Any]]:
+    """The same for the values of --sweep."""
+    own = named(conversion, sweep)
+    return {name: [typed(conversion, name, text) for text in own[name]] for name in own}
 
 
 async def require_answers(

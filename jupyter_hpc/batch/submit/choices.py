@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jupyter_hpc.batch.job.model import DEFAULT_PLACES, DEFAULT_REQUEST, Environment
+from jupyter_hpc.batch.job.model import DEFAULT_REQUEST, DEFAULT_SCRATCH_ROOTS, Environment
 from jupyter_hpc.batch.job.sweep import parse_sweep
 from jupyter_hpc.batch.submit.submit import SubmitOptions, current_environment
 from jupyter_hpc.clusters import Profile
@@ -46,10 +46,10 @@ class Choices:
 
 def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> SubmitOptions:
     """Everything that a submit needs to know; `here` is true on the cluster itself."""
-    places: tuple[str, ...] = DEFAULT_PLACES
+    scratch_roots: tuple[str, ...] = DEFAULT_SCRATCH_ROOTS
     if profile is not None:
         local = [area.path for area in profile.storage.values() if area.kind == "node"]
-        places = (*local, *places)
+        scratch_roots = (*local, *scratch_roots)
     return SubmitOptions(
         mode=choices.mode,
         request=job_request(choices, profile),
@@ -60,7 +60,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         requeue=choices.requeue,
         stage_in=choices.stage_in,
         stage_out=choices.stage_out,
-        places=places,
+        scratch_roots=scratch_roots,
         environment=choices.environment or default_environment(profile, here=here),
         upload=not here,
         rates=dict(profile.budget.rates) if profile is not None else {},

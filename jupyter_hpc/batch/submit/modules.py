@@ -9,7 +9,7 @@ from pathlib import Path
 from jupyter_hpc.batch.convert.imports import top_level_modules
 
 #: A folder with more files than this is no module of a notebook.
-MOST_FILES = 500
+MAX_FILES = 500
 
 
 def sibling_modules(folder: Path, imports: Iterable[str]) -> dict[str, Path]:
@@ -44,7 +44,7 @@ def _files_of(folder: Path, name: str) -> list[Path]:
         and "__pycache__" not in file.parts
         and file.suffix in (".py", ".json", ".yaml", ".yml", ".toml", ".txt", ".cfg", ".so")
     ]
-    return files[:MOST_FILES]
+    return files[:MAX_FILES]
 
 
 def _imports_of(file: Path) -> set[str]:

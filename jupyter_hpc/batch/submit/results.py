@@ -42,7 +42,7 @@ true
 _NO_RUN = 3
 
 #: Bytes that one command brings.
-CHUNK = 4 * 1024 * 1024
+CHUNK_BYTES = 4 * 1024 * 1024
 
 #: How often a file is begun that was replaced while it was read.
 _ATTEMPTS = 3
@@ -50,7 +50,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class ResultFile:
-    """One file that a run has left: its place among the results, and on the cluster."""
+    """One file that a run has left: its path among the results, and on the cluster."""
 
     path: str
     size: int
@@ -126,21 +126,21 @@ async def fetch_results(
             left[file.path] = "its name is not UTF-8"
             continue
         try:
-            place = _place(target, file.path)
+            local_path = _target_of(target, file.path)
             # The name of a file has 255 bytes, and a character up to four.
-            draft = place.with_name(f".{place.name[:50]}.part")
+            draft = local_path.with_name(f".{local_path.name[:50]}.part")
             why = await _fetch(runner, file, draft, progress)
             if why:
                 draft.unlink()
                 left[file.path] = why
                 continue
-            draft.replace(place)
+            draft.replace(local_path)
         except OSError as error:
             raise UsageError(
                 f"{file.path!r} cannot be written to {str(target)!r}: {error.strerror}.",
                 "Choose another folder with -o; what is here is kept.",
             ) from error
-        written.append(place)
+        written.append(local_path)
     return Fetched(tuple(written), left)
 
 
@@ -159,8 +159,8 @@ async def _fetch(
                 out.write(data)
                 number += 1
                 if progress is not None:
-                    progress(file, min(number * CHUNK, file.size))
-                if len(data) < CHUNK:
+                    progress(file, min(number * CHUNK_BYTES, file.size))
+                if len(data) < CHUNK_BYTES:
                     break
                 state, data = await _chunk(runner, file.source, number)
         if not first:
@@ -170,13 +170,13 @@ async def _fetch(
     return "it is being written"
 
 
-def _place(target: Path, path: str) -> Path:
+def _target_of(target: Path, path: str) -> Path:
     """Where a file goes; a name that leads out of the target folder is refused."""
-    place = target / path
-    if not place.resolve().is_relative_to(target.resolve()):
+    local_path = target / path
+    if not local_path.resolve().is_relative_to(target.resolve()):
         raise UsageError(f"{path!r} would leave the target folder.", "It was not copied.")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    return place
+    local_path.parent.mkdir(parents=True, exist_ok=True)
+    return local_path
 
 
 async def _chunk(runner: Runner, path: str, number: int) -> tuple[str, bytes]:
@@ -187,7 +187,7 @@ async def _chunk(runner: Runner, path: str, number: int) -> tuple[str, bytes]:
         'dd if="$1" bs="$2" skip="$3" count=1 2> /dev/null | base64'
     )
     done = await runner.run(
-        ["sh", "-c", script, "sh", path, str(CHUNK), str(number)], timeout=300.0
+        ["sh", "-c", script, "sh", path, str(CHUNK_BYTES), str(number)], timeout=300.0
     )
     state, _, text = done.stdout.partition("\n")
     try:
@@ -195,7 +195,7 @@ async def _chunk(runner: Runner, path: str, number: int) -> tuple[str, bytes]:
     except (binascii.Error, ValueError):
         data = b""
     size = int(state.split()[1]) if state else 0
-    if not done.ok or (not data and size > number * CHUNK):
+    if not done.ok or (not data and size > number * CHUNK_BYTES):
         raise CommandFailed(f"{path} could not be read.", "Try again; what is here is kept.")
     return state, data
 
@@ -238,7 +238,7 @@ async def log_path(runner: Runner, job_id: str) -> str:
 async def read_log(runner: Runner, path: str, start: int) -> tuple[str, int]:
     """What a log holds from byte `start` on, and where to go on reading."""
     script = 'tail -c "+$2" -- "$1" | head -c "$3" | base64'
-    done = await runner.run(["sh", "-c", script, "sh", path, str(start + 1), str(CHUNK)])
+    done = await runner.run(["sh", "-c", script, "sh", path, str(start + 1), str(CHUNK_BYTES)])
     if not done.ok:
         raise CommandFailed(f"The log {path} could not be read.", "Was it deleted?")
     data = base64.b64decode(done.stdout)

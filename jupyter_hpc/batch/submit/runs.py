@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 
-from jupyter_hpc.batch.convert.files import FOLDER, stem
+from jupyter_hpc.batch.job.files import FOLDER, stem
 from jupyter_hpc.errors import CommandFailed, JobNotFound, UsageError
 from jupyter_hpc.runner import Runner
 

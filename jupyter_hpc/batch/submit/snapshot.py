@@ -9,12 +9,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from jupyter_hpc.batch.convert.files import REPORT, conversion_files, encoded, stem
 from jupyter_hpc.batch.convert.reading import companion_bytes
 from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.job.files import REPORT, conversion_files, encoded, stem
 from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.job.script import script_text
-from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
 from jupyter_hpc.errors import CommandFailed
 from jupyter_hpc.runner import Runner
 
@@ -28,7 +27,6 @@ def run_files(
     """All files of a run folder, by their path in it."""
     name = stem(conversion.notebook)
     texts = conversion_files(conversion, script_text(job))
-    texts[FILE_NAME] = runtime_source()
     if job.sweep:
         for number, values in enumerate(job.sweep, 1):
             texts[f"parameters/{number}.json"] = _json({**job.parameters, **values})
@@ -59,7 +57,7 @@ def archive(files: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
         for name, data in sorted(files.items(), key=lambda file: file[0] == REPORT):
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode, entry.mtime = len(data), 0o600, int(time.time())
-            if data.startswith(b"#!") and name != FILE_NAME:
+            if data.startswith(b"#!"):
                 entry.mode = 0o700
             tar.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jupyter_hpc.batch.convert.convert import Options, convert_notebook
-from jupyter_hpc.batch.convert.files import stem
 from jupyter_hpc.batch.convert.reading import (
     Notebook,
     check_runnable,
@@ -23,21 +22,23 @@ from jupyter_hpc.batch.convert.reading import (
     parse_notebook,
 )
 from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.job.files import stem
+from jupyter_hpc.batch.job.header import batch_options
 from jupyter_hpc.batch.job.model import (
-    DEFAULT_PLACES,
     DEFAULT_REQUEST,
+    DEFAULT_SCRATCH_ROOTS,
     BatchJob,
     Environment,
     Input,
     Staging,
 )
-from jupyter_hpc.batch.job.script import batch_options, script_text
+from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outputs
-from jupyter_hpc.batch.job.sweep import grid, typed
-from jupyter_hpc.batch.submit.answers import checked_settings, require_answers
+from jupyter_hpc.batch.job.sweep import grid
+from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
 from jupyter_hpc.batch.submit.cost import Cost, job_cost
-from jupyter_hpc.batch.submit.environment_check import located, with_requirements
 from jupyter_hpc.batch.submit.modules import sibling_modules
+from jupyter_hpc.batch.submit.preflight import located, with_requirements
 from jupyter_hpc.batch.submit.runs import home_folder, note_run, run_folder, uploaded_run_folder
 from jupyter_hpc.batch.submit.snapshot import create_run_folder, remove_run_folder, run_files
 from jupyter_hpc.batch.submit.uploads import local_inputs, working_files
@@ -61,7 +62,7 @@ class SubmitOptions:
     requeue: bool = False
     stage_in: tuple[str, ...] = ()
     stage_out: tuple[str, ...] = ()
-    places: tuple[str, ...] = DEFAULT_PLACES
+    scratch_roots: tuple[str, ...] = DEFAULT_SCRATCH_ROOTS
     interval: int = 300
     environment: Environment = field(default_factory=Environment)
     #: The notebook is here and the cluster is not: send it there with the files it names.
@@ -165,6 +166,7 @@ async def prepare(
     if not conversion.ok:
         raise refused(conversion)
     settings = checked_settings(conversion, options.settings)
+    options = replace(options, sweep=checked_sweep(conversion, options.sweep))
     await require_answers(conversion, {**options.sweep, **settings}, read.names, runner)
     job, uploads, packings = await _job(notebook, conversion, settings, options, runner)
     if options.upload:
@@ -251,10 +253,6 @@ async def _job(
     runner: Runner,
 ) -> tuple[BatchJob, dict[str, bytes], tuple[Packing, ...]]:
     """The job, files of this machine that it needs on the cluster, and folders there to pack."""
-    values = {
-        name: [typed(conversion, name, text) for text in texts]
-        for name, texts in options.sweep.items()
-    }
     #: Where relative paths of the cluster begin.
     base = work_dir = _folder_of(notebook)
     run_dir = run_folder(notebook.name, work_dir)
@@ -272,7 +270,7 @@ async def _job(
         mode=options.mode,
         environment=await located(options.environment, runner, base),
         chain=options.chain,
-        sweep=grid(values),
+        sweep=grid(options.sweep),
         at_once=options.at_once,
         parameters=settings,
         requeue=options.requeue,
@@ -288,5 +286,5 @@ async def _job(
     there = [path for path in options.stage_in if path not in sent]
     found, packings = await plan_inputs(runner, there, base, f"{os.path.dirname(run_dir)}/staged")
     outputs = plan_outputs(options.stage_out, _folder_of(notebook))
-    staging = Staging((*sent.values(), *found), outputs, options.places, options.interval)
+    staging = Staging((*sent.values(), *found), outputs, options.scratch_roots, options.interval)
     return replace(job, staging=staging), uploads, packings

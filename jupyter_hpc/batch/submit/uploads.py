@@ -9,14 +9,14 @@ import tarfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from jupyter_hpc.batch.convert.files import FOLDER
 from jupyter_hpc.batch.convert.reading import Notebook, companion_bytes
+from jupyter_hpc.batch.job.files import FOLDER
 from jupyter_hpc.batch.job.model import Input
 from jupyter_hpc.batch.job.staging import stage_target
 from jupyter_hpc.errors import UsageError
 
 #: Larger things do not travel with a job.
-MOST_BYTES = 1_000_000_000
+MAX_INPUT_BYTES = 1_000_000_000
 
 #: What stands between quotes on one line and could be the name of a file.
 _TEXTS = re.compile(r"""['"]([^'"\n\0]{1,200})['"]""")
@@ -64,7 +64,7 @@ def local_inputs(
         source = folder / path
         if not source.exists():
             continue
-        if _size(source) > MOST_BYTES:
+        if _size(source) > MAX_INPUT_BYTES:
             raise UsageError(
                 f"{path!r} is too large to be sent with a job.",
                 "Copy it to the cluster once and give its path there.",

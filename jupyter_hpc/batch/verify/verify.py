@@ -14,9 +14,8 @@ from signal import SIGTERM
 from typing import Any
 
 from jupyter_hpc.batch.convert.context import SILENCED
-from jupyter_hpc.batch.convert.files import DRIVER, driver_source
 from jupyter_hpc.batch.convert.report import Conversion
-from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
+from jupyter_hpc.batch.runtime import DRIVER_FILE, RUNTIME_FILE, shipped_source
 from jupyter_hpc.batch.verify.outputs import CellOutput, holds, notebook_outputs, script_outputs
 from jupyter_hpc.errors import CommandTimeout
 from jupyter_hpc.runner import Completed, Runner
@@ -25,13 +24,13 @@ from jupyter_hpc.text import uncoloured
 #: Names whose values decide how long a training runs.
 _LENGTH = re.compile(r"(?i)(?:^|_)(?:n_?|num_?|max_?)?(?:epochs?|iters?|iterations|steps)$")
 #: Files up to this size are copied for a trial, larger ones are linked.
-_COPIED_BYTES = 20_000_000
+_MAX_COPIED_BYTES = 20_000_000
 #: A folder with more entries than this is no project.
-_MOST_NEIGHBOURS = 100
+_MAX_NEIGHBOURS = 100
 #: The exit code of a script whose trial time is over.
 TIME_BOX_CODE = 124
-#: Seconds that a run may take beyond its budget before it is stopped.
-_GRACE = 60.0
+#: What a run may take beyond its budget before it is stopped.
+_GRACE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -215,77 +214,78 @@ class _Trials:
     python: str
 
     async def notebook(self, name: str) -> _Trial:
-        place = self._place(name)
-        tools = self._tools(name)
-        shutil.copy(self.path, tools / "notebook.ipynb")
-        (tools / DRIVER).write_text(driver_source(), encoding="utf-8")
-        argv = [str(tools / DRIVER), str(tools / "notebook.ipynb"), str(tools / "result.ipynb")]
-        done = await self._run(place, tools, [*argv, "--places", str(tools / "conversion.json")])
+        folder = self._work_copy(name)
+        run = self._run_folder(name)
+        shutil.copy(self.path, run / "notebook.ipynb")
+        (run / DRIVER_FILE).write_text(shipped_source(DRIVER_FILE), encoding="utf-8")
+        files = (DRIVER_FILE, "notebook.ipynb", "result.ipynb", "conversion.json")
+        driver, source, target, report = (str(run / file) for file in files)
+        done = await self._run(folder, run, [driver, source, target, "--report", report])
         try:
-            result = json.loads((tools / "result.ipynb").read_text(encoding="utf-8"))
+            result = json.loads((run / "result.ipynb").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return _Trial({}, done.returncode or 1, done.stderr)
         return _Trial(notebook_outputs(result), done.returncode, done.stderr)
 
     async def script(self) -> _Trial:
-        place = self._place("script")
-        tools = self._tools("script")
-        (tools / "script.py").write_text(self.conversion.script, encoding="utf-8")
-        (tools / FILE_NAME).write_text(runtime_source(), encoding="utf-8")
-        done = await self._run(place, tools, [str(tools / "script.py")])
+        folder = self._work_copy("script")
+        run = self._run_folder("script")
+        (run / "script.py").write_text(self.conversion.script, encoding="utf-8")
+        (run / RUNTIME_FILE).write_text(shipped_source(RUNTIME_FILE), encoding="utf-8")
+        done = await self._run(folder, run, [str(run / "script.py")])
         figures: dict[int, int] = {}
-        for file in (tools / "figures").glob("cell*_*.*"):
+        for file in (run / "figures").glob("cell*_*.*"):
             found = re.match(r"cell(\d+)_", file.name)
             if found and file.suffix in (".png", ".jpg", ".svg", ".gif"):
                 figures[int(found[1])] = figures.get(int(found[1]), 0) + 1
         outputs = script_outputs(done.stdout, figures)
         return _Trial(outputs, done.returncode, done.stderr)
 
-    def _place(self, name: str) -> Path:
+    def _work_copy(self, name: str) -> Path:
         """A copy of the notebook's folder, large things linked."""
-        place = self.folder / name / self.path.resolve().parent.name / "work"
-        place.mkdir(parents=True)
-        _link_neighbours(self.path.resolve().parent, place.parent)
+        folder = self.folder / name / self.path.resolve().parent.name / "work"
+        folder.mkdir(parents=True)
+        _link_neighbours(self.path.resolve().parent, folder.parent)
         for entry in self.path.parent.iterdir():
             if entry.name.startswith(".") or entry.name == "hpc-batch":
                 continue
             try:
                 if not _small(entry):
-                    (place / entry.name).symlink_to(entry.resolve())
+                    (folder / entry.name).symlink_to(entry.resolve())
                 elif entry.is_dir():
-                    shutil.copytree(entry, place / entry.name, ignore_dangling_symlinks=True)
+                    shutil.copytree(entry, folder / entry.name, ignore_dangling_symlinks=True)
                 else:
-                    shutil.copy(entry, place / entry.name)
+                    shutil.copy(entry, folder / entry.name)
             except OSError:
                 continue  # what cannot be read here, neither of the two runs can read
-        return place
+        return folder
 
-    def _tools(self, name: str) -> Path:
-        tools = self.folder / name / "run"
-        tools.mkdir(parents=True)
-        (tools / "parameters.json").write_text(json.dumps(self.values), encoding="utf-8")
+    def _run_folder(self, name: str) -> Path:
+        run = self.folder / name / "run"
+        run.mkdir(parents=True)
+        (run / "parameters.json").write_text(json.dumps(self.values), encoding="utf-8")
         report = json.dumps(self.conversion.to_json())
-        (tools / "conversion.json").write_text(report, encoding="utf-8")
-        return tools
+        (run / "conversion.json").write_text(report, encoding="utf-8")
+        return run
 
-    async def _run(self, place: Path, tools: Path, argv: list[str]) -> Completed:
+    async def _run(self, folder: Path, run: Path, argv: list[str]) -> Completed:
         settings = [
             f"JUPYTER_HPC_TIME_BOX={self.seconds:g}",
             "JUPYTER_HPC_MARK_CELLS=1",
-            f"JUPYTER_HPC_OUTPUT={tools}",
+            f"JUPYTER_HPC_OUTPUT={run}",
         ]
         if self.values:
-            argv = [*argv, "--parameters", str(tools / "parameters.json")]
+            argv = [*argv, "--parameters", str(run / "parameters.json")]
         command = ["env", *settings, self.python, *argv]
         # A command runs where its runner runs, so the folder is changed on the way.
-        shell = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(place), *command]
-        return await self.runner.run(shell, timeout=self.seconds + _GRACE)
+        shell = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(folder), *command]
+        return await self.runner.run(shell, timeout=self.seconds + _GRACE_SECONDS)
 
 
 def _link_neighbours(folder: Path, target: Path) -> None:
     """Make `../module.py` work: what lies beside the notebook's folder is linked."""
     neighbours = list(folder.parent.iterdir())
-    if len(neighbours) > _MOST_NEIGHBOURS:
+    if len(neighbours) > _MAX_NEIGHBOURS:
         return  # a home folder, not a project
     for entry in neighbours:
         if entry != folder and entry.name != "work" and not entry.name.startswith("."):
@@ -296,10 +296,10 @@ def _small(entry: Path) -> bool:
     if entry.is_symlink():
         return False
     if entry.is_file():
-        return entry.stat().st_size <= _COPIED_BYTES
+        return entry.stat().st_size <= _MAX_COPIED_BYTES
     total = 0
     for count, file in enumerate(entry.rglob("*")):
         total += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
-        if total > _COPIED_BYTES or count > 2000:
+        if total > _MAX_COPIED_BYTES or count > 2000:
             return False
     return entry.is_dir()

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_hpc.batch.convert.convert import Options, convert
 from jupyter_hpc.batch.convert.parameters import reserved
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.submit.answers import checked_settings
 from jupyter_hpc.errors import UsageError
 from tests.batch.jobs import GOLDEN
-from tests.batch.notebooks import AnyCell, Code, converted, run_notebook, run_script
+from tests.batch.notebooks import AnyCell, Code, converted, run_notebook, run_script, write_notebook
 
 TRAINING = [
     "lr = 1e-3  # rate\nEPOCHS, batch = 3, 2**5\nname = 'run'\nuse_gpu = True\nUSER = 'me'",
@@ -94,6 +95,82 @@ def test_a_bad_value_ends_the_run_before_it_begins(
     assert ran.code == 2 and words in ran.stderr and ran.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "environment", "shown", "warned"),
+    [
+        (["--set", "LR=1", "--set", "epochs=1"], {}, "1 1.0", 0),
+        ([], {"LR": "1"}, "3 1.0", 1),
+        ([], {"epochs": "1"}, "1 0.001", 1),
+        (["--set", "lr=2"], {"LR": "1"}, "3 2.0", 1),
+        ([], {"lr": "2", "LR": "1"}, "3 2.0", 1),  # the exact name comes first
+        ([], {"LR": "2", "Lr": "1"}, "3 2.0", 2),
+    ],
+)
+def test_names_count_in_upper_and_lower_case(
+    arguments: list[str], environment: dict[str, str], shown: str, warned: int, tmp_path: Path
+) -> None:
+    ran = run_script(converted(tmp_path, TRAINING), tmp_path / "s", arguments, environment)
+    assert ran.outputs[4].text.startswith(f"{shown} "), ran.stderr
+    assert ran.stderr.count("differs only by case from") == warned, ran.stderr
+
+
+def test_two_parameters_that_differ_by_case_are_told_apart(tmp_path: Path) -> None:
+    conversion = converted(tmp_path, ["lr = 1\nLR = 2", "print(lr, LR)"])
+    ran = run_script(conversion, tmp_path / "a", ["--set", "LR=5"], {"lr": "7"})
+    assert ran.outputs[2].text == "7 5" and "by case" not in ran.stderr
+    ran = run_script(conversion, tmp_path / "b", ["--set", "Lr=5"])
+    assert ran.code == 2 and "Lr may mean lr or LR; write it exactly" in ran.stderr
+    ran = run_script(conversion, tmp_path / "c", environment={"Lr": "5"})
+    assert ran.outputs[2].text == "1 2" and "from lr and LR and is not used" in ran.stderr
+
+
+def test_a_file_counts_in_both_cases_and_names_each_once(tmp_path: Path) -> None:
+    conversion = converted(tmp_path, ["LR = 2", "print(LR)"])
+    file = tmp_path / "values.json"
+    file.write_text('{"lr": 3}', encoding="utf-8")
+    ran = run_script(conversion, tmp_path / "a", ["--parameters", str(file)])
+    assert ran.outputs[2].text == "3"
+    file.write_text('{"lr": 3, "LR": 4}', encoding="utf-8")
+    ran = run_script(conversion, tmp_path / "b", ["--parameters", str(file)])
+    assert ran.code == 2 and "sets LR twice" in ran.stderr
+
+
+def test_the_environment_keeps_its_own_words_in_every_case(tmp_path: Path) -> None:
+    """PATH is not the parameter `path`, nor is what was set before the conversion."""
+    cells = ["path, scratch, mine = 'a', 'b', 'c'", "print(path, scratch, mine)"]
+    path = write_notebook(tmp_path / "a.ipynb", cells)
+    conversion = convert(path, Options(environment=frozenset({"MINE", "PATH"})))
+    environment = {"SCRATCH": "/scratch", "MINE": "x"}
+    ran = run_script(conversion, tmp_path / "s", environment=environment)
+    assert ran.outputs[2].text == "a b c" and ran.stderr == ""
+    (notice,) = conversion.notices
+    assert "MINE of the environment differs only by case from the parameter mine" in notice.message
+
+
+def test_help_lists_the_parameters(tmp_path: Path) -> None:
+    cells = [
+        "LR = 0.1\nUSER = 'me'",
+        "from getpass import getpass\ntoken = getpass()",
+        "name = input('Name? ')\nprint(LR, USER, name)",
+    ]
+    ran = run_script(converted(tmp_path, cells), tmp_path / "s", ["--help"])
+    assert (ran.code, ran.stderr) == (0, "")
+    rows = [line.split(None, 3) for line in ran.stdout.splitlines() if line.startswith("  ")]
+    assert rows == [
+        ["name", "type", "default", "where"],
+        ["LR", "float", "0.1", "cell 1"],
+        ["USER", "str", "'me'", "cell 1, not from the environment"],
+        ["name", "str", "''", "cell 3, an answer that must be given"],
+        ["TOKEN", "secret", "cell", "2, from the environment only"],
+    ]
+    assert "--set NAME=VALUE" in ran.stdout and "--parameters" in ran.stdout
+    tagged: list[AnyCell] = [Code("size = len('abc')", tags=("parameters",)), "print(size)"]
+    ran = run_script(converted(tmp_path, tagged), tmp_path / "t", ["-h"])
+    assert "size  any   computed  cell 1" in ran.stdout
+    ran = run_script(converted(tmp_path, ["print(1)"]), tmp_path / "u", ["--help"])
+    assert ran.code == 0 and "It has no parameters." in ran.stdout and "\n1\n" not in ran.stdout
+
+
 def test_a_parameter_file(tmp_path: Path) -> None:
     file = tmp_path / "values.json"
     file.write_text(json.dumps({"EPOCHS": 2, "lr": 1, "sizes": [9]}), encoding="utf-8")
@@ -106,7 +183,7 @@ def test_an_executed_notebook_takes_the_same_values(tmp_path: Path) -> None:
     conversion = converted(tmp_path, ["%matplotlib inline\nlr, n = 0.1, 3  # both", "print(lr, n)"])
     report = tmp_path / "conversion.json"
     report.write_text(json.dumps(conversion.to_json()), encoding="utf-8")
-    arguments = ["--places", str(report), "--set", "n=5"]
+    arguments = ["--report", str(report), "--set", "N=5"]
     ran = run_notebook(tmp_path / "a.ipynb", tmp_path / "nb", arguments)
     assert ran.code == 0 and ran.outputs[2].text == "0.1 5"
     tagged = converted(tmp_path, [Code("k = 1", tags=("parameters",)), "print(k)"])
@@ -129,7 +206,7 @@ def test_the_type_of_a_computed_default_is_kept(tmp_path: Path) -> None:
     for number, words in enumerate((one, each)):
         ran = run_script(conversion, tmp_path / f"s{number}", words)
         assert ran.outputs[2].text == "'2024' 5 (3,)", ran.stderr
-        words += ["--places", str(report)]
+        words += ["--report", str(report)]
         ran = run_notebook(tmp_path / "a.ipynb", tmp_path / f"n{number}", words)
         assert ran.outputs[2].text == "'2024' 5 (3,)", ran.stderr
 

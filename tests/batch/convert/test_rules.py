@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hpc.batch.convert.files import prepare_script
+from jupyter_hpc.batch.job.files import prepare_script
 from tests.batch.notebooks import AnyCell, Code, Text, converted, run_script, write_notebook
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def test_a_chain_ends_as_one_long_run_does_and_cancels_its_tail(
             job.wait_for("held at", count=task)
             assert job.process is not None
             os.kill(job.process.pid, signal.SIGUSR1)
-            time.sleep(0.2)
+            job.wait_for("the time limit is near", count=task)
             job.end()
             assert job.called() == []
         else:
@@ -57,7 +56,7 @@ def test_a_requeued_job_goes_back_to_the_queue_with_its_state(
     job.wait_for("held at 25")
     assert job.process is not None
     os.kill(job.process.pid, signal.SIGUSR1)
-    time.sleep(0.3)
+    job.wait_for("the time limit is near")
     job.end()
     assert job.called() == ["scontrol requeue 7"]
     assert job.run_to_end(SLURM_RESTART_COUNT="1") == 0, job.log()

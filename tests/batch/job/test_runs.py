@@ -164,7 +164,7 @@ def test_whatever_ends_it_at_whatever_moment_results_are_back(
         if seed == 1:
             assert job.process is not None
             os.kill(job.process.pid, signal.SIGUSR1)  # only the shell is warned
-            time.sleep(0.3)
+            job.wait_for("the time limit is near")
         assert job.end() != 0
         state = job.state()
         assert state["told_to_end"] == 1 and state["time_limit"] == (seed == 1)

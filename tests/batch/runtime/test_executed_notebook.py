@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_hpc.batch.convert.files import DRIVER, driver_source
+from jupyter_hpc.batch.runtime import DRIVER_FILE, shipped_source
 from tests.batch.notebooks import run_notebook, write_notebook
 
 CELLS = [
@@ -26,11 +26,11 @@ CELLS = [
 def started(tmp_path: Path) -> tuple[subprocess.Popen[str], Path, str]:
     """The run, its result and its log so far, as soon as the second cell has been heard."""
     path = write_notebook(tmp_path / "a.ipynb", CELLS)
-    (tmp_path / DRIVER).write_text(driver_source(), encoding="utf-8")
+    (tmp_path / DRIVER_FILE).write_text(shipped_source(DRIVER_FILE), encoding="utf-8")
     result = tmp_path / "out" / "a.ipynb"
     result.parent.mkdir()
     process = subprocess.Popen(
-        [sys.executable, str(tmp_path / DRIVER), str(path), str(result)],
+        [sys.executable, str(tmp_path / DRIVER_FILE), str(path), str(result)],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

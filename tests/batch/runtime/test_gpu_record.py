@@ -14,16 +14,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
+from jupyter_hpc.batch.runtime import SIDECAR_FILE, shipped_source
 from jupyter_hpc.batch.runtime.job.gpu_record import GPU_HEADER
 from jupyter_hpc.gpu.recording import read_recording
 from tests.gpu.library import library_folder
 
 
 @pytest.fixture
-def tool(tmp_path: Path) -> Path:
-    path = tmp_path / FILE_NAME
-    path.write_text(runtime_source(), encoding="utf-8")
+def sidecar(tmp_path: Path) -> Path:
+    path = tmp_path / SIDECAR_FILE
+    path.write_text(shipped_source(SIDECAR_FILE), encoding="utf-8")
     return path
 
 
@@ -32,18 +32,19 @@ START = "trap '' USR1 USR2 TERM; exec \"$@\""
 
 
 @contextmanager
-def recording(tool: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The keeper, which has recorded its first sample or said why not; it is ended after."""
-    file, log = tool.parent / "gpu-usage.csv", tool.parent / "log"
+def recording(sidecar: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The sidecar, which has recorded its first sample or said why not; it is ended after."""
+    file, log = sidecar.parent / "gpu-usage.csv", sidecar.parent / "log"
     with log.open("w", encoding="utf-8") as stderr:
         process = subprocess.Popen(
-            ["sh", "-c", START, "sh", sys.executable, str(tool), "keep", "--gpus", str(file)],
+            ["sh", "-c", START, "sh", sys.executable, str(sidecar), "run", "--gpus", str(file)],
             env={"PATH": "/usr/bin:/bin", **environment},
             stderr=stderr,
         )
     try:
         deadline = time.monotonic() + 60
-        while not file.exists() and not log.read_text() and time.monotonic() < deadline:
+        while not (file.exists() and file.stat().st_size) and not log.read_text():
+            assert time.monotonic() < deadline, "neither a sample nor a reason"
             time.sleep(0.05)
         yield process
         deadline = time.monotonic() + 60
@@ -55,17 +56,17 @@ def recording(tool: Path, **environment: str) -> Iterator[subprocess.Popen[bytes
         process.wait()
 
 
-def record(tool: Path, **environment: str) -> tuple[Path, str]:
-    """Let the keeper record for a moment; the file and what it logged."""
-    with recording(tool, **environment):
-        time.sleep(0.2)
-    return tool.parent / "gpu-usage.csv", (tool.parent / "log").read_text(encoding="utf-8")
+def record(sidecar: Path, **environment: str) -> tuple[Path, str]:
+    """Let the sidecar record a sample; the file and what it logged."""
+    with recording(sidecar, **environment):
+        pass
+    return sidecar.parent / "gpu-usage.csv", (sidecar.parent / "log").read_text(encoding="utf-8")
 
 
-def test_the_gpus_of_the_job_are_recorded(tool: Path) -> None:
+def test_the_gpus_of_the_job_are_recorded(sidecar: Path) -> None:
     library = str(library_folder())
     file, errors = record(
-        tool, LD_LIBRARY_PATH=library, FAKE_NVML_GPUS="4", FAKE_NVML_LOAD="37",
+        sidecar, LD_LIBRARY_PATH=library, FAKE_NVML_GPUS="4", FAKE_NVML_LOAD="37",
         CUDA_VISIBLE_DEVICES="1,3",
     )  # fmt: skip
     assert file.exists(), errors
@@ -76,7 +77,7 @@ def test_the_gpus_of_the_job_are_recorded(tool: Path) -> None:
     assert len(read_recording(file).gpus) == 2
 
 
-def test_nvidia_smi_is_the_second_choice(tool: Path, tmp_path: Path) -> None:
+def test_nvidia_smi_is_the_second_choice(sidecar: Path, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "nvidia-smi"
     program.parent.mkdir()
     program.write_text(
@@ -85,35 +86,35 @@ def test_nvidia_smi_is_the_second_choice(tool: Path, tmp_path: Path) -> None:
         encoding="utf-8",
     )
     program.chmod(0o755)
-    file, errors = record(tool, PATH=f"{program.parent}:/usr/bin:/bin")
+    file, errors = record(sidecar, PATH=f"{program.parent}:/usr/bin:/bin")
     assert file.exists(), errors
     rows = [line.split(",") for line in file.read_text(encoding="utf-8").splitlines()[1:]]
     assert rows[0][2:] == ["0", "NVIDIA A100", "55.0", "1024.0", "40960.0", "120.5", "60.0"]
     assert rows[1][4] == "" and rows[1][7] == ""
 
 
-def test_simulated_gpus_say_so(tool: Path, tmp_path: Path) -> None:
+def test_simulated_gpus_say_so(sidecar: Path, tmp_path: Path) -> None:
     state = tmp_path / "gpus.json"
     gpu = {"index": 0, "name": "Demo", "load": 10.2, "memory_used": 2**20, "memory_total": 2**30}
     state.write_text(json.dumps({"time": time.time(), "gpus": [gpu]}), encoding="utf-8")
-    file, _ = record(tool, JUPYTER_HPC_SIMULATED_GPUS=str(state))
+    file, _ = record(sidecar, JUPYTER_HPC_SIMULATED_GPUS=str(state))
     assert ",Demo (simulated),10.2,1.0,1024.0,," in file.read_text(encoding="utf-8")
 
 
-def test_without_gpus_nothing_is_recorded_and_it_is_said_once(tool: Path) -> None:
-    file, errors = record(tool)
+def test_without_gpus_nothing_is_recorded_and_it_is_said_once(sidecar: Path) -> None:
+    file, errors = record(sidecar)
     assert not file.exists() and errors.count("GPUs are not recorded") == 1
 
 
-def test_recording_takes_less_than_one_percent_of_a_core(tool: Path) -> None:
+def test_recording_takes_less_than_one_percent_of_a_core(sidecar: Path) -> None:
     environment = {"LD_LIBRARY_PATH": str(library_folder()), "FAKE_NVML_GPUS": "8"}
-    file = tool.parent / "gpu-usage.csv"
+    file = sidecar.parent / "gpu-usage.csv"
 
     def spent() -> float:
         times = psutil.Process(process.pid).cpu_times()
         return float(times.user + times.system)
 
-    with recording(tool, **environment) as process:
+    with recording(sidecar, **environment) as process:
         began, before = time.monotonic(), spent()
         while len(file.read_text(encoding="utf-8").splitlines()) <= 8 * 2:  # the second sample
             assert time.monotonic() < began + 60

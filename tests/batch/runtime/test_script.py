@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
@@ -17,42 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from IPython.lib.pretty import pretty as ipython_pretty
 
-from jupyter_hpc.batch.runtime import FILE_NAME, PARTS, runtime_source
+from jupyter_hpc.batch.runtime import RUNTIME_FILE, shipped_source
 from jupyter_hpc.batch.runtime.display.values import pretty
 from jupyter_hpc.batch.runtime.script.shell import expand
 from tests.batch.notebooks import converted, run_script
 
 _GENERIC = frozenset({"tuple", "list", "dict", "set", "type", "Callable", "Iterable", "Iterator"})
-
-
-def test_it_is_valid_for_python_3_8() -> None:
-    ast.parse(runtime_source(), feature_version=(3, 8))
-    for node in ast.walk(ast.parse(runtime_source())):
-        keywords = getattr(node, "keywords", ())
-        assert not any(getattr(keyword, "arg", "") == "strict" for keyword in keywords)
-        assert getattr(node, "attr", "") not in ("removeprefix", "removesuffix")
-    for node in ast.parse(runtime_source()).body:
-        if isinstance(node, ast.Assign):  # annotations are not evaluated, names for types are
-            parts = [part for part in ast.walk(node.value) if isinstance(part, ast.Subscript)]
-            assert not any(getattr(part.value, "id", "") in _GENERIC for part in parts)
-
-
-def test_it_needs_the_standard_library_only() -> None:
-    allowed = sys.stdlib_module_names | {"matplotlib"}
-    for node in ast.walk(ast.parse(runtime_source())):
-        if isinstance(node, ast.Import):
-            assert {alias.name.split(".")[0] for alias in node.names} <= allowed
-        elif isinstance(node, ast.ImportFrom):
-            assert (node.module or "").split(".")[0] in allowed
-
-
-def test_parts_do_not_hide_each_others_names() -> None:
-    names: Counter[str] = Counter()
-    for node in ast.parse(runtime_source()).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names[node.name] += 1
-    assert len(PARTS) > 5
-    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_display_offers_what_the_module_of_ipython_offers(tmp_path: Path) -> None:
@@ -176,7 +145,7 @@ def _ranks(tmp_path: Path, folder: str | None) -> list[subprocess.CompletedProce
     tools = tmp_path / "run"
     tools.mkdir()
     (tools / "script.py").write_text(conversion.script, encoding="utf-8")
-    (tools / FILE_NAME).write_text(runtime_source(), encoding="utf-8")
+    (tools / RUNTIME_FILE).write_text(shipped_source(RUNTIME_FILE), encoding="utf-8")
     running = []
     for rank in (1, 0):
         environment = {**os.environ, "RANK": str(rank), "JUPYTER_HPC_OUTPUT": str(tools)}
@@ -230,7 +199,7 @@ def test_signals_lose_no_output(name: str, code: int, tmp_path: Path) -> None:
     tools = tmp_path / "run"
     tools.mkdir()
     (tools / "script.py").write_text(conversion.script, encoding="utf-8")
-    (tools / FILE_NAME).write_text(runtime_source(), encoding="utf-8")
+    (tools / RUNTIME_FILE).write_text(shipped_source(RUNTIME_FILE), encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, str(tools / "script.py")],
         cwd=tools,

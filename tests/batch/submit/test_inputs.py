@@ -48,7 +48,7 @@ def test_files_that_the_code_names(tmp_path: Path) -> None:
     assert list(named_files([source], tmp_path / "project")) == ["in.txt"]
 
 
-def test_inputs_of_a_laptop_keep_their_places(tmp_path: Path) -> None:
+def test_inputs_of_a_laptop_keep_their_paths(tmp_path: Path) -> None:
     for name in ("data/a/x", "data/b/a/y", "c.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name, encoding="utf-8")

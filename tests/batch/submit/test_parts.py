@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from jupyter_hpc.batch.job.model import DEFAULT_REQUEST, Environment
-from jupyter_hpc.batch.job.sweep import grid, parse_setting, parse_sweep, typed
+from jupyter_hpc.batch.job.sweep import grid, named, parse_setting, parse_sweep, typed
 from jupyter_hpc.batch.service import convert_file, write
 from jupyter_hpc.batch.submit.answers import checked_settings, require_answers
 from jupyter_hpc.batch.submit.choices import Choices, submit_options
@@ -69,7 +69,14 @@ def test_settings_and_sweeps_are_read_and_typed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="n must be a whole number, not 'x'"):
         typed(conversion, "n", "x")
     with pytest.raises(UsageError, match="There are: lr, n"):
-        typed(conversion, "m", "1")
+        named(conversion, {"m": "1"})
+    assert named(conversion, {"LR": "1", "n": 2}) == {"lr": "1", "n": 2}
+    with pytest.raises(UsageError, match="lr is given twice"):
+        named(conversion, {"LR": "1", "lr": 2})
+    both = converted(tmp_path, ["lr = 0.1\nLR = 3", "lr, LR"])
+    assert named(both, {"LR": "1", "lr": 2}) == {"LR": "1", "lr": 2}
+    with pytest.raises(UsageError, match="Lr may mean lr or LR"):
+        named(both, {"Lr": "1"})
     assert grid({"a": [1, 2], "b": ["x"]}) == ({"a": 1, "b": "x"}, {"a": 2, "b": "x"})
     with pytest.raises(UsageError, match="1331 runs"):
         grid({name: range(11) for name in "abc"})

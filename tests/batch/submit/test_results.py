@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +45,7 @@ async def test_runs_are_found_by_their_job(tmp_path: Path, runner: LocalRunner) 
 async def test_results_and_logs_come_through_the_runner(
     tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_hpc.batch.submit.results.CHUNK", 1000)
+    monkeypatch.setattr("jupyter_hpc.batch.submit.results.CHUNK_BYTES", 1000)
     run = tmp_path / "run"
     content = bytes(range(256)) * 10
     for name, data in {
@@ -58,7 +58,7 @@ async def test_results_and_logs_come_through_the_runner(
     }.items():
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).write_bytes(data)
-    await asyncio.sleep(0.05)
+    os.utime(run / "conversion.json", (1, 1))
     (run / "work").mkdir()
     (run / "work" / "model.bin").write_bytes(b"new")
     await note_run(runner, "5", str(run))
@@ -87,10 +87,35 @@ async def test_results_and_logs_come_through_the_runner(
         await log_path(runner, "5_2")
 
 
+async def test_runs_of_an_earlier_version_are_read(tmp_path: Path, runner: LocalRunner) -> None:
+    """One file travelled with their jobs, which may end after an update."""
+    run = tmp_path / "run"
+    for name, text in {
+        "train.sbatch": 'python3 "$run/jupyter_hpc_runtime.py" keep --plan "$run/staging.json"',
+        "jupyter_hpc_runtime.py": "",
+        "conversion.json": "{}",
+        "staging.json": json.dumps({"inputs": [], "outputs": [], "places": ["/tmp"]}),
+        "parameters/1.json": '{"lr": 0.1}',
+        "output/1/state.json": '{"code": 74, "job": "5_1", "time_limit": 0, "told_to_end": 0}',
+        "output/1/files/model.bin": "1",
+        "output/1/files/MISSING.txt": "Files that are not here\nlarge.bin\tfull\tnode:/tmp/x\n",
+        "logs/5_1.out": "loss: 0.5\n",
+    }.items():
+        (run / name).parent.mkdir(parents=True, exist_ok=True)
+        (run / name).write_text(text, encoding="utf-8")
+    await note_run(runner, "5", str(run))
+    files = [file.path for file in (await results_of(runner, "5_1")).files]
+    assert files == ["files/MISSING.txt", "files/model.bin", "state.json"]
+    assert await exit_code(runner, "5") == 74
+    assert (await missing_files(runner, ["5_1"]))["5_1"].count == 1
+    (row,) = run_table(run)
+    assert (row.state, row.parameters, row.metrics) == ("incomplete", {"lr": 0.1}, {"loss": 0.5})
+
+
 async def test_results_are_whole_though_the_job_goes_on(
     tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_hpc.batch.submit.results.CHUNK", 1000)
+    monkeypatch.setattr("jupyter_hpc.batch.submit.results.CHUNK_BYTES", 1000)
     output = tmp_path / "run" / "output"
     output.mkdir(parents=True)
     name = "é" * 120

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from jupyter_hpc.runner import Completed, LocalRunner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Submitted
 from tests.batch.notebooks import write_notebook
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -49,8 +49,14 @@ async def test_the_times_of_a_run_folder_are_those_of_the_cluster(
     files = {"conversion.json": b"{}", "work/given.txt": b"1"}
     await create_run_folder(runner, str(tmp_path / "run"), files)
     await note_run(runner, "5", str(tmp_path / "run"))
-    await asyncio.sleep(0.05)
-    (tmp_path / "run" / "work" / "new.txt").write_bytes(b"2")
+    new = tmp_path / "run" / "work" / "new.txt"
+    given = (tmp_path / "run" / "conversion.json").stat().st_mtime_ns
+
+    def is_newer() -> bool:
+        new.write_bytes(b"2")
+        return new.stat().st_mtime_ns > given
+
+    eventually(is_newer, "the run folder has the time of the laptop")
     results = await results_of(runner, "5")
     assert [file.path for file in results.files] == ["files/new.txt"]
 

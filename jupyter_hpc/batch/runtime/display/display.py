@@ -14,8 +14,9 @@ from typing import Any
 
 from jupyter_hpc.batch.runtime.display.saving import SAVED, save
 from jupyter_hpc.batch.runtime.display.values import pretty
-from jupyter_hpc.batch.runtime.script.ranks import speaks
-from jupyter_hpc.batch.runtime.script.state import MARK_VARIABLE, RUN, end_line, log
+from jupyter_hpc.batch.runtime.log import log
+from jupyter_hpc.batch.runtime.script.ranks import is_leader
+from jupyter_hpc.batch.runtime.script.state import MARK_VARIABLE, RUN, end_line
 
 #: Methods by which an object offers a richer form of itself, with the kind of data.
 _METHODS = (
@@ -119,7 +120,7 @@ def publish(forms: dict[str, Any], shown: _Shown | None = None, word: str = "sho
     if CAPTURES:
         CAPTURES[-1].append(forms)
         return
-    if not speaks():
+    if not is_leader():
         return
     marked = shown is not None and os.environ.get(MARK_VARIABLE)
     if marked and shown is not None:

@@ -15,8 +15,9 @@ from typing import Any
 
 from jupyter_hpc.batch.runtime.display.display import SPECIAL, carry, publish, rich_forms, tried
 from jupyter_hpc.batch.runtime.display.saving import new_path
-from jupyter_hpc.batch.runtime.script.ranks import speaks
-from jupyter_hpc.batch.runtime.script.state import RUN, after_import, log
+from jupyter_hpc.batch.runtime.log import log
+from jupyter_hpc.batch.runtime.script.ranks import is_leader
+from jupyter_hpc.batch.runtime.script.state import RUN, after_import
 
 _BACKEND = "jupyter_hpc_figures"
 _KINDS = {"png": "image/png", "retina": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg"}
@@ -93,7 +94,7 @@ def _show_open_figures(close: bool) -> None:
 
     managers = Gcf.get_all_fig_managers()
     try:
-        for manager in managers if speaks() else ():
+        for manager in managers if is_leader() else ():
             # The text of a figure says nothing in a log; the file is named there.
             publish(tried(_drawn, manager.canvas.figure) or {})
     finally:
@@ -189,7 +190,7 @@ def _fill_backend(backend: Any) -> None:
 
 def _page(write: Any) -> dict[str, Any]:
     """Let a plotting library write its page, and answer with nothing more to show."""
-    if speaks():
+    if is_leader():
         path = new_path("figures", "html")
         write(str(path))
         log("saved " + str(path))

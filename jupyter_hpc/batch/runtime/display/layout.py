@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 WIDTH = 79
-MOST_ITEMS = 1000
+MAX_ITEMS = 1000
 
 
 class _Group:
@@ -34,7 +34,7 @@ class Layout:
     """Takes text, groups and places for new lines, and gives the lines that fit."""
 
     max_width = WIDTH
-    max_seq_length = MOST_ITEMS
+    max_seq_length = MAX_ITEMS
     verbose = False
 
     def __init__(self) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from jupyter_hpc.batch.runtime.script.ranks import speaks
-from jupyter_hpc.batch.runtime.script.state import RUN, log
+from jupyter_hpc.batch.runtime.log import log
+from jupyter_hpc.batch.runtime.script.ranks import is_leader
+from jupyter_hpc.batch.runtime.script.state import RUN
 
 
 class _Saved:
@@ -52,7 +53,7 @@ def save(folder: str, suffix: str, data: str | bytes, path: Path | None = None) 
 
     Only the leading process does. A full disk is logged.
     """
-    if not speaks():
+    if not is_leader():
         return None
     try:
         path = path or new_path(folder, suffix)

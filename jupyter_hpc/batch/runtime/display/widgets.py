@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jupyter_hpc.batch.runtime.display.display import display
-from jupyter_hpc.batch.runtime.script.state import log
+from jupyter_hpc.batch.runtime.log import log
 
 
 def _first_value(given: Any) -> Any:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from jupyter_hpc.batch.runtime.job.staging import DRAFT, MISSING, Plan, listing, manifest
-from jupyter_hpc.batch.runtime.script.state import log
+from jupyter_hpc.batch.runtime.log import log
 
 
 def open_for_writing(scratch: Path) -> set[str]:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from jupyter_hpc.batch.runtime.script.state import log
+from jupyter_hpc.batch.runtime.log import log
 
 GPU_HEADER = (
     *("time", "host", "gpu", "name", "load", "memory_mib", "memory_total_mib", "power_w"),

@@ -1,12 +1,12 @@
-"""The helper beside the program of a job: records GPUs and brings results back.
+"""What runs beside the program of a job: records GPUs and brings results back.
 
-    python jupyter_hpc_runtime.py stage-in PLAN EARLIER [PLACE]   prints the scratch folder
-    python jupyter_hpc_runtime.py keep [--plan PLAN --scratch DIR --results DIR]
-                                       [--gpus FILE] [--interval SECONDS]
-    python jupyter_hpc_runtime.py check-gpu
-    python jupyter_hpc_runtime.py table RUN                      writes the table of a sweep
+    python jupyter_hpc_job.py stage-in PLAN EARLIER [SCRATCH] prints the scratch folder
+    python jupyter_hpc_job.py run [--plan PLAN --scratch DIR --results DIR]
+                                   [--gpus FILE] [--interval SECONDS]
+    python jupyter_hpc_job.py check-gpu
+    python jupyter_hpc_job.py table RUN                       writes the table of a sweep
 
-`keep` runs until USR2, which means: the program has ended, copy all and stop. USR1 asks
+`run` goes on until USR2, which means: the program has ended, copy all and stop. USR1 asks
 for a copy at once. TERM means that the job is being ended: it copies again and again
 until it is told to stop or is killed, and never dies of TERM itself.
 """
@@ -26,13 +26,13 @@ from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
 from jupyter_hpc.batch.runtime.job.gpu_record import GpuRecorder, check_gpu
 from jupyter_hpc.batch.runtime.job.run_table import write_run_table
 from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE, NoRoom, Plan, clean, stage_in
-from jupyter_hpc.batch.runtime.script.state import log
+from jupyter_hpc.batch.runtime.log import log
 
-#: Seconds between two samples of the GPUs.
-GPU_INTERVAL = 10.0
+#: Between two samples of the GPUs.
+GPU_INTERVAL_SECONDS = 10.0
 
 
-class Keeper:
+class Sidecar:
     """Waits for signals and clocks; all work happens between two waits."""
 
     def __init__(self, copy: CopyBack | None, gpus: GpuRecorder | None, interval: float) -> None:
@@ -60,7 +60,7 @@ class Keeper:
             hurry = "TERM" in self.asked
             if self.gpus is not None and now >= next_sample:
                 self.gpus.sample()
-                next_sample = now + GPU_INTERVAL
+                next_sample = now + GPU_INTERVAL_SECONDS
             if self.copy is not None and (now >= next_copy or "USR1" in self.asked or hurry):
                 self.asked.discard("USR1")
                 # Once the job is being ended, a file that is still open is better than none.
@@ -83,22 +83,22 @@ class Keeper:
 
 def main(arguments: list[str]) -> int:
     """The commands of this file."""
-    parser = argparse.ArgumentParser(prog="jupyter_hpc_runtime.py")
+    parser = argparse.ArgumentParser(prog="jupyter_hpc_job.py")
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("check-gpu")
     staging = commands.add_parser("stage-in")
     staging.add_argument("plan")
     staging.add_argument("earlier")
-    staging.add_argument("place", nargs="?", default="")
+    staging.add_argument("scratch", nargs="?", default="")
     table = commands.add_parser("table")
     table.add_argument("run")
     cleaning = commands.add_parser("clean")
     cleaning.add_argument("scratch")
-    keep = commands.add_parser("keep")
+    beside = commands.add_parser("run")
     for name in ("--plan", "--scratch", "--results", "--gpus"):
-        keep.add_argument(name)
-    keep.add_argument("--interval", type=float, default=300.0)
-    keep.add_argument("--once", action="store_true")
+        beside.add_argument(name)
+    beside.add_argument("--interval", type=float, default=300.0)
+    beside.add_argument("--once", action="store_true")
     options = parser.parse_args(arguments)
     if options.command == "check-gpu":
         return check_gpu()
@@ -110,8 +110,8 @@ def main(arguments: list[str]) -> int:
     if options.command == "clean":
         clean(Path(options.scratch))
         return 0
-    if options.command == "keep":
-        return _keep(options)
+    if options.command == "run":
+        return _run(options)
     parser.print_help()
     return 2
 
@@ -120,14 +120,14 @@ def _stage(options: Any) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     earlier = Path(options.earlier) / "files" if options.earlier else Path("/nonexistent")
     try:
-        print(stage_in(Plan(options.plan), earlier, options.place))
+        print(stage_in(Plan(options.plan), earlier, options.scratch))
     except (NoRoom, OSError, ValueError) as error:
         log(f"the inputs were not staged: {error}")
         return 1
     return 0
 
 
-def _keep(options: Any) -> int:
+def _run(options: Any) -> int:
     # On other nodes than the first, files of the same name must not meet.
     own = "-" + platform.node().split(".")[0] if os.environ.get("SLURM_NODEID", "0") != "0" else ""
     copy = None
@@ -138,18 +138,18 @@ def _keep(options: Any) -> int:
     if options.gpus:
         base, suffix = os.path.splitext(options.gpus)
         gpus = GpuRecorder(base + own + suffix)
-    keeper = Keeper(copy, gpus, options.interval)
+    sidecar = Sidecar(copy, gpus, options.interval)
     if options.once:
-        keeper.asked.add("USR2")
-    code = keeper.run()
+        sidecar.asked.add("USR2")
+    code = sidecar.run()
     if copy is not None:
         if code == 0:
             clean(copy.scratch)
         else:
             log(f"the scratch folder stays: {platform.node()}:{copy.scratch}")
-    keeper.close()
+    sidecar.close()
     return code
 
 
-if __name__ == "__main__" and os.path.basename(__file__) == "jupyter_hpc_runtime.py":
+if __name__ == "__main__" and os.path.basename(__file__) == "jupyter_hpc_job.py":
     sys.exit(main(sys.argv[1:]))

@@ -13,22 +13,22 @@ import tempfile
 import time
 from pathlib import Path
 
-from jupyter_hpc.batch.runtime.script.state import log
+from jupyter_hpc.batch.runtime.log import log
 
 #: Marks a scratch folder as one that a job of ours made and may delete.
 OWN_MARK = ".jupyter-hpc-scratch"
 #: Names the files that did not come back, beside those that did.
 MISSING = "MISSING.txt"
-#: The code of `keep` when files did not come back, and of a job whose program ended well then.
+#: The code of the sidecar when files did not come back, and of a job whose program ended well then.
 INCOMPLETE = 74
 #: How the name of a file ends while it is being copied back.
 DRAFT = ".jupyter-hpc-draft"
 #: Room that must stay free on scratch after the inputs are there.
-_RESERVE = 64 * 1024 * 1024
+_RESERVE_BYTES = 64 * 1024 * 1024
 
 
 class NoRoom(Exception):
-    """No place for scratch has enough free space."""
+    """No scratch folder has enough free space."""
 
 
 class Plan:
@@ -38,15 +38,15 @@ class Plan:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
         self.inputs: list[dict[str, str]] = content["inputs"]
-        self.places: list[str] = content["places"]
+        self.scratch_roots: list[str] = content["scratch_roots"]
         self.outputs: list[str] = content.get("outputs", [])
 
 
-def choose_place(places: list[str], needed: int) -> str:
-    """The first place that exists, can be written to and has room."""
+def choose_scratch_root(scratch_roots: list[str], needed: int) -> str:
+    """The first folder that exists, can be written to and has room."""
     tried = []
-    for place in places:
-        path = os.path.expandvars(os.path.expanduser(place))
+    for root in scratch_roots:
+        path = os.path.expandvars(os.path.expanduser(root))
         if "$" in path or not path:
             continue
         if not os.path.isdir(path) and os.path.isdir(os.path.dirname(path.rstrip("/"))):
@@ -56,10 +56,10 @@ def choose_place(places: list[str], needed: int) -> str:
             continue
         numbers = os.statvfs(path)
         free = numbers.f_bavail * numbers.f_frsize
-        if free >= needed + _RESERVE:
+        if free >= needed + _RESERVE_BYTES:
             return path
         tried.append(f"{path} has {free / 1e9:.1f} GB free")
-    what = "; ".join(tried) or "none of {} can be used".format(", ".join(places))
+    what = "; ".join(tried) or "none of {} can be used".format(", ".join(scratch_roots))
     raise NoRoom(f"{needed / 1e9:.1f} GB of scratch are needed, but {what}")
 
 
@@ -75,18 +75,18 @@ def _restarted() -> bool:
     return os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
 
 
-def stage_in(plan: Plan, earlier: Path, place: str = "") -> Path:
+def stage_in(plan: Plan, earlier: Path, chosen: str = "") -> Path:
     """Make the scratch folder with its inputs, and what an earlier part of this run left.
 
     If that fails or is interrupted, nothing stays behind.
     """
     needed = sum(os.path.getsize(item["source"]) for item in plan.inputs) + _size_of(earlier)
-    if place:  # made by the first node; here nobody else can have made it before us
-        scratch = Path(place)
+    if chosen:  # made by the first node; here nobody else can have made it before us
+        scratch = Path(chosen)
         scratch.mkdir(mode=0o700)
     else:
-        chosen = choose_place(plan.places, needed)
-        scratch = Path(tempfile.mkdtemp(prefix=scratch_name() + "-", dir=chosen))
+        root = choose_scratch_root(plan.scratch_roots, needed)
+        scratch = Path(tempfile.mkdtemp(prefix=scratch_name() + "-", dir=root))
     (scratch / OWN_MARK).write_text(os.environ.get("SLURM_JOB_ID", ""), encoding="utf-8")
     started = time.monotonic()
     try:
@@ -127,12 +127,12 @@ def _lead_back(folder: Path, origin: str) -> None:
             path = os.path.join(root, name)
             if not os.path.islink(path) or os.path.exists(path):
                 continue
-            place = os.path.join(origin, os.path.relpath(root, folder), os.readlink(path))
-            if os.path.exists(place):
+            target = os.path.join(origin, os.path.relpath(root, folder), os.readlink(path))
+            if os.path.exists(target):
                 mode = os.stat(root).st_mode
                 os.chmod(root, mode | stat.S_IWUSR)  # data is often read-only
                 os.unlink(path)
-                os.symlink(os.path.realpath(place), path)
+                os.symlink(os.path.realpath(target), path)
                 os.chmod(root, mode)
                 changed.append(os.path.relpath(path, folder))
     if changed:

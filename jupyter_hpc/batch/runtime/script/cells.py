@@ -15,13 +15,13 @@ from typing import Any
 
 from jupyter_hpc.batch.runtime.display.figures import prepare_figures
 from jupyter_hpc.batch.runtime.display.formulas import prepare_formulas
+from jupyter_hpc.batch.runtime.log import log
 from jupyter_hpc.batch.runtime.script.libraries import prepare_libraries
 from jupyter_hpc.batch.runtime.script.parameters import read_settings
 from jupyter_hpc.batch.runtime.script.state import (
     MARK_VARIABLE,
     RUN,
     TIME_BOX_VARIABLE,
-    log,
     watch_line_ends,
 )
 
@@ -36,14 +36,15 @@ def start(
     notebook: str,
     parameters: dict[str, Any] | None = None,
     not_from_environment: Any = (),
+    about: dict[str, str] | None = None,
     modules: str = "modules",
     folder: str | None = None,
     history: bool = False,
 ) -> None:
     """Begin the run: paths, parameters, figures without a screen, signals.
 
-    `modules` is the folder with frozen copies of the notebook's own modules, `folder`
-    the notebook's folder, both relative to the script.
+    `modules` is the folder with frozen copies of the notebook's own modules, `folder` the
+    notebook's folder, both relative to the script. For the rest see read_settings.
     """
     RUN.script = os.path.abspath(names.get("__file__") or sys.argv[0])
     RUN.notebook, RUN.names, RUN.keep_history = notebook, names, history
@@ -53,7 +54,7 @@ def start(
     sys.path[:0] = [*first, os.getcwd()]
     if folder is not None:
         sys.path.append(os.path.normpath(os.path.join(here, folder)))
-    read_settings(parameters or {}, not_from_environment)
+    read_settings(parameters or {}, not_from_environment, about)
     watch_line_ends()
     prepare_figures()
     prepare_libraries()

@@ -11,7 +11,7 @@ from jupyter_hpc.batch.runtime.display.display import clear_output, display, pub
 from jupyter_hpc.batch.runtime.script.state import after_import
 
 #: Seconds between two lines of a progress bar in a log.
-PROGRESS_INTERVAL = 30
+PROGRESS_INTERVAL_SECONDS = 30
 
 
 def _prepare_tqdm(std: Any) -> None:
@@ -23,9 +23,9 @@ def _prepare_tqdm(std: Any) -> None:
 
     def __init__(self: Any, *args: Any, **options: Any) -> None:
         if len(args) < 7:  # mininterval is the seventh argument
-            options.setdefault("mininterval", PROGRESS_INTERVAL)
+            options.setdefault("mininterval", PROGRESS_INTERVAL_SECONDS)
         if len(args) < 8:
-            options["maxinterval"] = max(options.get("maxinterval") or 0, PROGRESS_INTERVAL)
+            options["maxinterval"] = max(options.get("maxinterval") or 0, PROGRESS_INTERVAL_SECONDS)
         options.pop("display", None)  # of the notebook's bar
         original(self, *args, **options)
 
@@ -70,7 +70,7 @@ def _prepare_pandas(pandas: Any) -> None:
 
 def prepare_libraries() -> None:
     """Arrange for each library to be prepared when the notebook imports it."""
-    os.environ.setdefault("TQDM_MININTERVAL", str(PROGRESS_INTERVAL))
+    os.environ.setdefault("TQDM_MININTERVAL", str(PROGRESS_INTERVAL_SECONDS))
     after_import("tqdm.std", _prepare_tqdm)
     after_import("tqdm.notebook", _prepare_tqdm_notebook)
     after_import("tqdm", _prepare_tqdm_package)

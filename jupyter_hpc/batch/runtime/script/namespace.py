@@ -10,9 +10,10 @@ import traceback
 import types
 from typing import Any
 
+from jupyter_hpc.batch.runtime.log import log
 from jupyter_hpc.batch.runtime.script.ranks import once
 from jupyter_hpc.batch.runtime.script.shell import caller_names, expand
-from jupyter_hpc.batch.runtime.script.state import RUN, log
+from jupyter_hpc.batch.runtime.script.state import RUN
 
 
 class _Folders:

@@ -1,4 +1,7 @@
-"""Values that can be set from outside: --set name=value, a file, or the environment."""
+"""Values that can be set from outside: --set name=value, a file, or the environment.
+
+A name counts in upper and lower case, as long as it is clear which parameter is meant.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,20 @@ import ast
 import json
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from jupyter_hpc.batch.runtime.script.state import RUN, log
+from jupyter_hpc.batch.runtime.log import log
+from jupyter_hpc.batch.runtime.script.state import RUN
 
 #: The values that were asked for, by the name of the parameter.
 _SETTINGS: dict[str, Any] = {}
+
+
+_HOW = """\
+Set one with --set NAME=VALUE, in a JSON file for --parameters, or as a variable of the
+environment; upper and lower case are the same. --set wins over the file, and the file
+over the environment. A value has the type of the default."""
 
 
 class _Unknown:
@@ -66,6 +77,12 @@ def _fitting(value: Any, default: Any, name: str) -> Any:
     raise ValueError(words.format(name, type(default).__name__, value))
 
 
+def meant(name: str, names: Iterable[str]) -> list[str]:
+    """The parameters that a name can mean: itself, else those that differ only by case."""
+    known = list(names)
+    return [name] if name in known else [own for own in known if own.lower() == name.lower()]
+
+
 def _arguments(argv: list[str]) -> tuple[list[tuple[str, str]], str | None, list[str]]:
     settings: list[tuple[str, str]] = []
     file: str | None = None
@@ -88,32 +105,71 @@ def _arguments(argv: list[str]) -> tuple[list[tuple[str, str]], str | None, list
     return settings, file, rest
 
 
-def read_settings(defaults: dict[str, Any], not_from_environment: Any = ()) -> None:
+def _from_environment(names: Iterable[str], closed: Any) -> dict[str, tuple[Any, str]]:
+    """What the environment asks for; the exact name comes before one in another case."""
+    known = list(names)
+    found = {
+        name: (os.environ[name], "the environment")
+        for name in known
+        if name in os.environ and name not in closed
+    }
+    lower = {name.lower() for name in known}
+    others = [name for name in os.environ if name.lower() in lower and name not in known]
+    for variable in sorted(set(others) - set(closed)):
+        alike = meant(variable, known)
+        warning = f"warning: the variable {variable} of the environment differs only by case from"
+        if len(alike) > 1 or alike[0] in found:
+            log("{} {} and is not used".format(warning, " and ".join(alike)))
+            continue
+        log(f"{warning} the parameter {alike[0]}")
+        found[alike[0]] = (os.environ[variable], f"the variable {variable} of the environment")
+    return found
+
+
+def _from_file(file: str, names: Iterable[str]) -> dict[str, tuple[Any, str]]:
+    try:
+        with open(file, encoding="utf-8") as handle:
+            content = json.load(handle)
+    except (OSError, ValueError) as error:
+        _fail(f"the parameter file cannot be read: {error}")
+    found: dict[str, tuple[Any, str]] = {}
+    for name, value in content.items():
+        own = _known(name, names)
+        if own in found:
+            _fail(f"the parameter file sets {own} twice, in upper and lower case")
+        found[own] = (value, file)
+    return found
+
+
+def _known(name: str, names: Iterable[str]) -> str:
+    alike = meant(name, names)
+    if not alike:
+        _fail("no parameter {}; there are: {}".format(name, ", ".join(names) or "none"))
+    if len(alike) > 1:
+        _fail("{} may mean {}; write it exactly".format(name, " or ".join(alike)))
+    return alike[0]
+
+
+def read_settings(
+    defaults: dict[str, Any], not_from_environment: Any = (), about: dict[str, str] | None = None
+) -> None:
     """Collect and check all settings before the first cell runs, and log the overrides.
 
     `defaults` names the parameters; `...` stands for a default that is computed. The
-    command line wins over the parameter file, and that over the environment.
+    command line wins over the parameter file, and that over the environment, of which
+    the variables in `not_from_environment` are not read. `about` is told by --help.
     """
     settings, file, rest = _arguments(sys.argv[1:])
+    if rest[:1] in (["--help"], ["-h"]):
+        print(_help(defaults, about or {}))
+        raise SystemExit(0)
     if rest:
-        _fail("unknown arguments {}; use --set name=value".format(" ".join(rest)))
+        _fail("unknown arguments {}; use --set name=value, or --help".format(" ".join(rest)))
     sys.argv[1:] = []
-    asked: dict[str, tuple[Any, str]] = {}
-    for name in defaults:
-        if name in os.environ and name not in not_from_environment:
-            asked[name] = (os.environ[name], "the environment")
+    asked = _from_environment(defaults, not_from_environment)
     if file:
-        try:
-            with open(file, encoding="utf-8") as handle:
-                content = json.load(handle)
-        except (OSError, ValueError) as error:
-            _fail(f"the parameter file cannot be read: {error}")
-        asked.update((name, (value, file)) for name, value in content.items())
-    asked.update((name, (text, "--set")) for name, text in settings)
-    unknown = [name for name in asked if name not in defaults]
-    if unknown:
-        known = ", ".join(defaults) or "none"
-        _fail("no parameter {}; there are: {}".format(", ".join(unknown), known))
+        asked.update(_from_file(file, defaults))
+    asked.update((_known(name, defaults), (text, "--set")) for name, text in settings)
     for name, (value, source) in asked.items():
         default = _Unknown if defaults[name] is ... else defaults[name]
         try:
@@ -123,6 +179,34 @@ def read_settings(defaults: dict[str, Any], not_from_environment: Any = ()) -> N
             _fail(f"{error} (from {source})")
         was = "" if default is _Unknown else f" (notebook: {default!r})"
         log(f"parameter {name} = {_SETTINGS[name]!r}{was}, from {source}")
+
+
+def _help(defaults: dict[str, Any], about: dict[str, str]) -> str:
+    """What --help prints: each parameter with its type, its default and its cell."""
+    rows = [("name", "type", "default", "where")]
+    for name in {**defaults, **about}:
+        kind, default = "secret", ""
+        if name in defaults:
+            computed = defaults[name] is ...
+            kind = "any" if computed else type(defaults[name]).__name__
+            default = "computed" if computed else repr(defaults[name])
+        rows.append((name, kind, default, about.get(name, "")))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    table = [
+        "  {:{}}  {:{}}  {:{}}  {}".format(
+            *(row[0], widths[0], row[1], widths[1], row[2], widths[2], row[3])
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join(
+        [
+            f"usage: {os.path.basename(RUN.script)} [--set NAME=VALUE]... [--parameters FILE]",
+            "",
+            f"{RUN.notebook} as a plain script, written by jupyter-hpc.",
+            *(["", "Parameters:", *table, ""] if rows[1:] else ["It has no parameters."]),
+            *(_HOW.splitlines() if defaults else ()),
+        ]
+    )
 
 
 def parameter(name: str, default: Any) -> Any:

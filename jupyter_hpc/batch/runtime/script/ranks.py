@@ -13,8 +13,8 @@ from typing import Any
 RANKS_VARIABLE = "JUPYTER_HPC_RANKS"
 #: "node": each node has a working directory of its own, so one process per node leads.
 LEADER_VARIABLE = "JUPYTER_HPC_LEADER"
-#: Seconds that the others wait for what the first process does for all.
-PATIENCE = 6 * 3600.0
+#: How long the others wait for what the first process does for all.
+MAX_WAIT_SECONDS = 6 * 3600.0
 
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
@@ -33,12 +33,12 @@ def rank() -> int:
     return _first_number(_RANKS)
 
 
-def speaks() -> bool:
+def is_leader() -> bool:
     """Whether this process shows values and saves figures, which one of the job does."""
     return rank() == 0
 
 
-def leads() -> bool:
+def is_folder_leader() -> bool:
     """Whether this process runs shell lines and writes files, which each folder needs once."""
     if os.environ.get(LEADER_VARIABLE) == "node":
         return _first_number(_LOCAL_RANKS) == 0
@@ -60,7 +60,7 @@ def once(action: Callable[[], Any]) -> Any:
         return action()
     _Turns.count += 1
     marker = Path(folder) / f"{_Turns.count:06d}.json"
-    if not leads():
+    if not is_folder_leader():
         return _outcome(marker)
     try:
         result = action()
@@ -78,8 +78,8 @@ def _leave(marker: Path, content: Any) -> None:
     draft.replace(marker)
 
 
-def _outcome(marker: Path, patience: float | None = None) -> Any:
-    deadline = time.monotonic() + (PATIENCE if patience is None else patience)
+def _outcome(marker: Path, seconds: float | None = None) -> Any:
+    deadline = time.monotonic() + (MAX_WAIT_SECONDS if seconds is None else seconds)
     pause = 0.02
     while not marker.exists():
         if time.monotonic() > deadline:

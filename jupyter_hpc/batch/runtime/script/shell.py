@@ -15,8 +15,8 @@ import subprocess
 import sys
 from typing import Any
 
+from jupyter_hpc.batch.runtime.log import log
 from jupyter_hpc.batch.runtime.script.ranks import once
-from jupyter_hpc.batch.runtime.script.state import log
 
 #: `$name` and `$name.attribute` outside of single quotes; `$$name` stays for the shell.
 _DOLLAR = re.compile(r"\$(\$?[\w.]+)")

@@ -8,9 +8,10 @@ import types
 from typing import Any
 
 from jupyter_hpc.batch.runtime.display.display import display
+from jupyter_hpc.batch.runtime.log import log
 from jupyter_hpc.batch.runtime.script.own_magics import run_cell
 from jupyter_hpc.batch.runtime.script.parameters import secret
-from jupyter_hpc.batch.runtime.script.state import RUN, log
+from jupyter_hpc.batch.runtime.script.state import RUN
 
 
 class InteractiveShell:

@@ -1,8 +1,7 @@
 """What one run of a converted notebook knows about itself.
 
-The parts of this folder are joined into one file, `jupyter_hpc_runtime.py`, that
-travels beside the script. It needs Python 3.8 and nothing else, so that a job can
-run in any environment. One process runs one notebook: the state is this module.
+Part of `jupyter_hpc_runtime.py`, which travels beside the script. One process runs one
+notebook: the state is this module.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from jupyter_hpc.batch.runtime.log import log
 
 #: Where figures and displayed values go; the working directory unless the job says so.
 OUTPUT_VARIABLE = "JUPYTER_HPC_OUTPUT"
@@ -65,11 +66,6 @@ def end_line() -> None:
     """End the line that a print without an end has left."""
     if RUN.line_is_open and sys.stdout is RUN.stdout:
         print(flush=True)
-
-
-def log(message: str) -> None:
-    """One line for the log of the job; stdout stays what the notebook printed."""
-    print("[jupyter-hpc] " + message, file=sys.stderr, flush=True)
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):

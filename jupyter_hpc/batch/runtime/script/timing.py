@@ -12,7 +12,7 @@ from typing import Any
 
 from jupyter_hpc.batch.runtime.display.display import CAPTURES, publish, show
 from jupyter_hpc.batch.runtime.display.figures import flush_figures
-from jupyter_hpc.batch.runtime.script.state import log
+from jupyter_hpc.batch.runtime.log import log
 
 
 def _duration(seconds: float) -> str:

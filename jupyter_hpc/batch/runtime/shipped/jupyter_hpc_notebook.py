@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a notebook in a batch job and keeps what it has shown so far.
 
-Usage: jupyter_hpc_notebook.py NOTEBOOK RESULT [--parameters FILE] [--places FILE]
+Usage: jupyter_hpc_notebook.py NOTEBOOK RESULT [--parameters FILE] [--report FILE]
 
 Needs nbclient and a kernel for the notebook in the job's environment. RESULT is
 written after every cell, once a minute, and on USR1 and TERM, always as a whole file.
@@ -24,8 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-#: Seconds between two writes while a long cell runs.
-SAVE_INTERVAL = 60.0
+#: Between two writes while a long cell runs.
+SAVE_INTERVAL_SECONDS = 60.0
 
 
 def log(message: str) -> None:
@@ -79,10 +79,10 @@ def literal(value: Any, language: str) -> str:
     return repr(value)
 
 
-def default_is(kinds: Any, place: dict[str, Any]) -> bool:
+def default_is(kinds: Any, parameter: dict[str, Any]) -> bool:
     """Whether the notebook writes out a default of that kind; others are computed as it runs."""
     try:
-        return isinstance(ast.literal_eval(place.get("default", "")), kinds)
+        return isinstance(ast.literal_eval(parameter.get("default", "")), kinds)
     except (ValueError, SyntaxError):
         return False
 
@@ -95,18 +95,28 @@ def read_as_written(text: str) -> Any:
         return text
 
 
-def tagged_line(name: str, value: Any, place: dict[str, Any], language: str) -> str:
+def own_name(name: str, parameters: dict[str, Any]) -> str:
+    """The parameter that a name means, also in another case if only one is like it."""
+    alike = [own for own in parameters if own.lower() == name.lower()]
+    return alike[0] if name not in parameters and len(alike) == 1 else name
+
+
+def tagged_line(name: str, value: Any, parameter: dict[str, Any], language: str) -> str:
     """The line that sets a parameter after its default was set."""
     if language.lower() == "r":
         return f"{name} <- {literal(value, language)}"
     line = f"{name} = {literal(value, language)}"
-    if isinstance(value, str) and not default_is(object, place) and read_as_written(value) != value:
+    if (
+        isinstance(value, str)
+        and not default_is(object, parameter)
+        and read_as_written(value) != value
+    ):
         # Given as text: only the default, which has been computed by then, tells the type.
         line += f" if isinstance({name}, str) else {read_as_written(value)!r}"
     return line
 
 
-def set_parameters(notebook: Any, values: dict[str, Any], places: dict[str, Any]) -> None:
+def set_parameters(notebook: Any, values: dict[str, Any], parameters: dict[str, Any]) -> None:
     """Put values into the notebook: a cell after the tagged one, or where the name is set."""
     language = notebook.get("metadata", {}).get("language_info", {}).get("name", "python")
     tagged = [
@@ -117,20 +127,22 @@ def set_parameters(notebook: Any, values: dict[str, Any], places: dict[str, Any]
     for name, value in values.items():
         log(f"parameter {name} = {value!r}")
     if tagged:
-        lines = [tagged_line(*item, places.get(item[0], {}), language) for item in values.items()]
+        lines = [
+            tagged_line(*item, parameters.get(item[0], {}), language) for item in values.items()
+        ]
         cell = notebook["cells"][tagged[-1]]
         cell["source"] = "".join(cell["source"]) + "\n# set for this run\n" + "\n".join(lines)
         return
     for name, value in values.items():
-        if name not in places:
+        if name not in parameters:
             raise SystemExit(f"The notebook has no parameter {name}.")
-        cell = notebook["cells"][places[name]["cell"] - 1]
+        cell = notebook["cells"][parameters[name]["cell"] - 1]
         cell["source"] = with_value("".join(cell["source"]), name, repr(value))
 
 
 def with_value(source: str, name: str, text: str) -> str:
     """The source of a cell with another value for one constant."""
-    # Lines that only a notebook knows are hidden from the parser, so that places stay true.
+    # Lines that only a notebook knows are hidden from the parser, so that positions stay true.
     plain = "\n".join(
         "#" + line[1:] if line.startswith(("%", "!")) else line for line in source.split("\n")
     )
@@ -266,8 +278,8 @@ def time_is_short(result: Result) -> None:
 
 async def save_now_and_then(result: Result) -> None:
     while True:
-        await asyncio.sleep(SAVE_INTERVAL / 4)
-        if time.monotonic() - result.saved_at > SAVE_INTERVAL:
+        await asyncio.sleep(SAVE_INTERVAL_SECONDS / 4)
+        if time.monotonic() - result.saved_at > SAVE_INTERVAL_SECONDS:
             result.save()
 
 
@@ -276,7 +288,7 @@ def main() -> int:
     parser.add_argument("notebook")
     parser.add_argument("result")
     parser.add_argument("--parameters")
-    parser.add_argument("--places")
+    parser.add_argument("--report")
     parser.add_argument("--set", action="append", default=[])
     options = parser.parse_args()
     try:
@@ -284,16 +296,18 @@ def main() -> int:
     except ImportError:
         log("nbclient is missing here; install nbclient and ipykernel in the job's environment")
         return 1
-    values = read(options.parameters) if options.parameters else {}
-    known = read(options.places)["parameters"] if options.places else []
-    places = {place["name"]: place for place in known}
+    given = read(options.parameters) if options.parameters else {}
+    known = read(options.report)["parameters"] if options.report else []
+    parameters = {found["name"]: found for found in known}
+    values = {own_name(name, parameters): value for name, value in given.items()}
     for setting in options.set:
         name, _, text = setting.partition("=")
-        place = places.get(name, {})
-        computed = place.get("kind") == "tagged" and not default_is(object, place)
-        values[name] = text if computed or default_is(str, place) else read_as_written(text)
+        name = own_name(name, parameters)
+        parameter = parameters.get(name, {})
+        computed = parameter.get("kind") == "tagged" and not default_is(object, parameter)
+        values[name] = text if computed or default_is(str, parameter) else read_as_written(text)
     for name, value in values.items():
-        if isinstance(value, list) and default_is(tuple, places.get(name, {})):
+        if isinstance(value, list) and default_is(tuple, parameters.get(name, {})):
             values[name] = tuple(value)  # JSON knows lists only
     notebook: Any = nbformat.read(options.notebook, as_version=4)  # type: ignore[no-untyped-call]
     for name in ("kernelspec", "language_info"):
@@ -302,7 +316,7 @@ def main() -> int:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
-    set_parameters(notebook, values, places)
+    set_parameters(notebook, values, parameters)
     result = Result(notebook, Path(options.result))
     result.save()
     # Short and on this node: a socket's path has 107 bytes, and a home may be on NFS.

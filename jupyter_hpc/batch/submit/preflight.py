@@ -50,37 +50,37 @@ async def located(environment: Environment, runner: Runner, base: str) -> Enviro
 
 
 async def _venv(path: str, runner: Runner, base: str) -> str:
-    place = await _whole(path, runner, base)
+    full_path = await _full_path(path, runner, base)
     script = '{ [ -r "$1/bin/activate" ] && [ -x "$1/bin/python" ]; }'
-    if not await _holds(runner, place, script):
+    if not await _holds(runner, full_path, script):
         raise UsageError(
-            f"There is no virtual environment in {place!r}.",
+            f"There is no virtual environment in {full_path!r}.",
             "Name a folder of the cluster that holds bin/activate and bin/python.",
         )
-    return place
+    return full_path
 
 
 async def _image(image: str, runner: Runner, base: str) -> str:
     if re.match(r"[a-z]+://", image):
         return image
-    place = await _whole(image, runner, base)
-    if not await _holds(runner, place, '[ -r "$1" ]'):
+    full_path = await _full_path(image, runner, base)
+    if not await _holds(runner, full_path, '[ -r "$1" ]'):
         raise UsageError(
-            f"There is no image {place!r}.", "Name a file of the cluster that you can read."
+            f"There is no image {full_path!r}.", "Name a file of the cluster that you can read."
         )
-    return place
+    return full_path
 
 
 async def _conda(environment: Environment, runner: Runner, base: str) -> str:
     name = environment.conda or ""
     if "/" in name or name.startswith("~"):
-        place = await _whole(name, runner, base)
-        if not await _holds(runner, place, '[ -d "$1/conda-meta" ]'):
+        full_path = await _full_path(name, runner, base)
+        if not await _holds(runner, full_path, '[ -d "$1/conda-meta" ]'):
             raise UsageError(
-                f"There is no conda environment in {place!r}.",
+                f"There is no conda environment in {full_path!r}.",
                 "Name a folder of the cluster that holds conda-meta, or an environment's name.",
             )
-        return place
+        return full_path
     if environment.setup or environment.modules:
         return name  # they may bring another conda with environments of its own
     done = await runner.run(["sh", "-c", _CONDA_NAMES])
@@ -98,13 +98,13 @@ async def _conda(environment: Environment, runner: Runner, base: str) -> str:
     return name
 
 
-async def _holds(runner: Runner, place: str, script: str) -> bool:
-    """Whether a place is as the script says, or of a disk that only the nodes have."""
-    disk = "/" + place.split("/")[1]
-    return (await runner.run(["sh", "-c", f'[ ! -d "$2" ] || {script}', "sh", place, disk])).ok
+async def _holds(runner: Runner, full_path: str, script: str) -> bool:
+    """Whether a path is as the script says, or of a disk that only the nodes have."""
+    disk = "/" + full_path.split("/")[1]
+    return (await runner.run(["sh", "-c", f'[ ! -d "$2" ] || {script}', "sh", full_path, disk])).ok
 
 
-async def _whole(path: str, runner: Runner, base: str) -> str:
+async def _full_path(path: str, runner: Runner, base: str) -> str:
     if path == "~" or path.startswith("~/"):
         path = await home_folder(runner) + path[1:]
     return posixpath.normpath(posixpath.join(base, path))

@@ -1,4 +1,4 @@
-"""The files of a conversion, written whole or not at all."""
+"""The files of a conversion and its job, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,30 +9,23 @@ import shlex
 import tempfile
 from collections.abc import Mapping
 from errno import EISDIR
-from importlib import resources
 from pathlib import Path
 
 from jupyter_hpc.batch.convert.report import Conversion, Prepare
-from jupyter_hpc.batch.runtime import FILE_NAME, runtime_source
+from jupyter_hpc.batch.runtime import DRIVER_FILE, RUNTIME_FILE, SIDECAR_FILE, shipped_source
 from jupyter_hpc.errors import UsageError
 
-DRIVER = "jupyter_hpc_notebook.py"
 FOLDER = "hpc-batch"
 #: What every conversion leaves beside its script.
 REPORT = "conversion.json"
-
-
-def driver_source() -> str:
-    """The program that runs a notebook in a job."""
-    return resources.files("jupyter_hpc.batch.runtime.shipped").joinpath(DRIVER).read_text("utf-8")
 
 
 def stem(notebook: str) -> str:
     """The name of a notebook without its suffix, as a file name that is safe everywhere."""
     name = re.sub(r"\.ipynb$", "", Path(notebook).name)
     name = re.sub(r"[\x00-\x1f\x7f/\\]", "_", name).strip()
-    if name == FILE_NAME.removesuffix(".py"):
-        return f"{name}_"  # the runtime has that name in the same folder
+    if f"{name}.py" in (RUNTIME_FILE, SIDECAR_FILE):
+        return f"{name}_"  # what travels with the job has that name in the same folder
     return "notebook" if name in ("", ".", "..") else name
 
 
@@ -68,12 +61,13 @@ def conversion_files(conversion: Conversion, sbatch: str) -> dict[str, str]:
     files = {
         f"{name}.sbatch": sbatch,
         REPORT: json.dumps(conversion.to_json(), indent=1, ensure_ascii=False) + "\n",
+        SIDECAR_FILE: shipped_source(SIDECAR_FILE),
     }
     if conversion.mode == "script":
         files[f"{name}.py"] = conversion.script
-        files[FILE_NAME] = runtime_source()
+        files[RUNTIME_FILE] = shipped_source(RUNTIME_FILE)
     else:
-        files[DRIVER] = driver_source()
+        files[DRIVER_FILE] = shipped_source(DRIVER_FILE)
     if conversion.prepare:
         files["prepare.sh"] = prepare_script(conversion.prepare, conversion.notebook)
     return files
@@ -109,7 +103,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
             drafts.append((Path(draft), folder / name))
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
-            mode = 0o755 if data.startswith(b"#!") and not name.endswith(FILE_NAME) else 0o644
+            mode = 0o755 if data.startswith(b"#!") else 0o644
             os.chmod(draft, mode)
         for _, target in drafts:
             if target.is_dir():

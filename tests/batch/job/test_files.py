@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from jupyter_hpc.batch.convert.files import stem
+from jupyter_hpc.batch.job.files import stem
+from jupyter_hpc.batch.runtime import DRIVER_FILE, RUNTIME_FILE, SIDECAR_FILE
 from jupyter_hpc.batch.service import convert_file, write
 from jupyter_hpc.cli.main import cli
 from jupyter_hpc.errors import (
@@ -24,13 +25,28 @@ def test_conversions_are_written_whole_into_their_folder(name: str, tmp_path: Pa
     assert done.ok
     files = sorted(file.name for file in done.written)
     base = stem(path.name)
-    assert files == sorted(
-        [f"{base}.py", f"{base}.sbatch", "conversion.json", "jupyter_hpc_runtime.py", "prepare.sh"]
-    )
+    own = {f"{base}.py", f"{base}.sbatch", "conversion.json", "prepare.sh"}
+    assert files == sorted({*own, SIDECAR_FILE, RUNTIME_FILE})
     assert {file.parent for file in done.written} == {(tmp_path / "out").resolve() / base}
     report = json.loads((done.target / "conversion.json").read_text(encoding="utf-8"))
     assert report["ok"] and report["changes"][0]["source"] == "!pip install x"
     assert done.to_json()["script"] == str(done.target / f"{base}.py")
+
+
+def test_an_executed_notebook_has_the_sidecar_and_no_runtime(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", ["print(1)"])
+    done = write(convert_file(path, tmp_path / "out", mode="notebook"))
+    names = {file.name for file in done.written}
+    assert names == {"a.ipynb", "a.sbatch", "conversion.json", DRIVER_FILE, SIDECAR_FILE}
+    assert SIDECAR_FILE in done.sbatch and RUNTIME_FILE not in done.sbatch
+
+
+@pytest.mark.parametrize("file", [SIDECAR_FILE, RUNTIME_FILE])
+def test_a_notebook_named_like_a_file_of_the_job_replaces_none(file: str, tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / file.replace(".py", ".ipynb"), ["print('mine')"])
+    done = write(convert_file(path, tmp_path / "out"))
+    assert "'mine'" not in (done.target / file).read_text(encoding="utf-8")
+    assert "'mine'" in (done.target / file.replace(".py", "_.py")).read_text(encoding="utf-8")
 
 
 def test_only_files_of_a_conversion_are_replaced(tmp_path: Path) -> None:

@@ -1,0 +1,34 @@
+"""The head of a batch script: its `#SBATCH` lines.
+
+What a job asks of sbatch is decided here; how an option is spelled is known to slurm/.
+"""
+
+from __future__ import annotations
+
+from jupyter_hpc.batch.job.model import BatchJob
+from jupyter_hpc.slurm import jobtext
+from jupyter_hpc.slurm.submit import BatchOptions, header_lines
+
+
+def header_text(job: BatchJob) -> str:
+    """The first line of the script and one `#SBATCH` line for each option."""
+    return "\n".join(["#!/bin/bash", *header_lines(job.request, batch_options(job))]) + "\n"
+
+
+def batch_options(job: BatchJob) -> BatchOptions:
+    """What the job needs of sbatch besides its resources."""
+    array = None
+    if job.chain:
+        array = jobtext.chain_array(job.chain)
+    elif job.sweep:
+        array = jobtext.sweep_array(len(job.sweep), job.at_once)
+    name = "%A_%a.out" if array else "%j.out"
+    folder = jobtext.safe_pattern(job.log_dir or f"{job.run_dir}/logs")
+    return BatchOptions(
+        output=f"{folder}/{name}",
+        work_dir=job.work_dir,
+        array=array,
+        signal=jobtext.warning_signal(job.warning),
+        requeue=job.requeue,
+        open_append=True,
+    )
