@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
+from collections.abc import Sequence
 
 #: Colours and movements of the cursor, as programs write them to a terminal.
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -32,3 +34,25 @@ def uncoloured(text: str) -> str:
 def printable_lines(text: str, limit: int = 20000) -> str:
     """The same for several lines: line breaks stay, everything else is cleaned."""
     return "\n".join(printable(line) for line in text[:limit].splitlines())
+
+
+#: A longer word of a command is a script, or data.
+_LONGEST_WORD = 120
+
+
+def command_words(argv: Sequence[str], limit: int = 400) -> str:
+    """A command for a log: as it would be typed, but a script by its name.
+
+    The name of a script is the comment on its first line.
+    """
+    words = [
+        f"<{script_name(word)}>" if "\n" in word or len(word) > _LONGEST_WORD else shlex.quote(word)
+        for word in argv
+    ]
+    return printable(" ".join(words), limit)
+
+
+def script_name(text: str) -> str:
+    """The comment on a script's first line, else the beginning of that line."""
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return printable(first.lstrip("#! "), 60)

@@ -8,6 +8,7 @@ neither a pending place in the queue nor a granted node.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import secrets
 import time
@@ -35,6 +36,8 @@ from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase, Request
 from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.text import printable
+
+_log = logging.getLogger(__name__)
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")
 
@@ -118,6 +121,7 @@ class Launch:
 
     def learn(self, how: str, reason: str) -> None:
         self.how, self.undecided = how, False
+        _log.info("learnt: jobs are made with %s, because: %s", how, reason)
         self._remember(how, reason)
 
 
@@ -173,13 +177,16 @@ class Allocator:
         found, log = await asyncio.gather(self.find(request.name), self._keep_log(asked))
         if found is not None and int(found.job_id) < int(asked.job_id):
             await self._slurm.cancel([asked.job_id])
+            _log.info("job %s is cancelled, %s is older", asked.job_id, found.job_id)
             self._sink(Warned(f"Job {found.job_id} was asked for at the same moment; using it."))
             return self.adopted(found)
+        _log.info("job %s asked for with %s", asked.job_id, self._launch.how)
         own = found if found is not None and found.job_id == asked.job_id else None
         return Asked(asked.job_id, log, own)
 
     def adopted(self, job: Job) -> Asked:
         """A job that another connect asked for; its salloc writes where ours would."""
+        _log.info("job %s adopted, it is %s", job.job_id, job.phase.name)
         return Asked(job.job_id, f"{self._account.job_folder(job.job_id)}/salloc.log", job)
 
     async def _keep_log(self, asked: Asked) -> str:
@@ -192,7 +199,8 @@ class Allocator:
         """Once per cluster: whether an allocation without a shell can live here."""
         try:
             limit = await self._slurm.inactive_limit()
-        except (SlurmError, CommandError):
+        except (SlurmError, CommandError) as error:
+            _log.info("InactiveLimit is not known, salloc is tried: %s", error.message)
             return  # not told: salloc is tried, and the question stays open
         if limit:
             self.use_sbatch(
@@ -228,6 +236,7 @@ class Allocator:
     async def _refused(self, request: Request, said: str) -> Asked:
         """salloc said no; a site may say no to every salloc, and yes to sbatch."""
         error = await self._slurm.explain_rejection(request, said)
+        _log.info("salloc was refused: %s", error.message)
         if not isinstance(error, SubmitRejected) or not self._launch.may_change:
             raise error
         try:
@@ -266,6 +275,7 @@ class Allocator:
                     job = None
                 if job is not None:
                     if job.phase is Phase.RUNNING and job.nodes:
+                        _log.info("job %s granted: %s", job.job_id, job.nodes)
                         return job
                     told = self._tell(job, told)
             if asked.log:

@@ -7,6 +7,7 @@ the session has to be opened anew.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.text import printable_lines
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,9 @@ async def open_server(profile: Profile, way: Way, opened: OpenJob) -> OpenServer
     launcher = _launcher(profile, way, opened)
     address = await launcher.find()
     if address is not None:
+        _log.info("Jupyter found in job %s on %s", opened.job.job_id, address.node)
         return OpenServer(address, found=True)
+    _log.info("Jupyter is started in job %s on %s", opened.job.job_id, opened.node)
     address = await launcher.start(home_writable=opened.account.writable, tcp=way.wants_tcp)
     return OpenServer(address, found=False)
 

@@ -2,7 +2,8 @@
 
 POSIX sh with nothing but coreutils (setsid and find are used where there are any).
 Everything that varies reaches a script as a positional argument or on stdin, so no
-value of a profile or of the cluster is ever parsed by a shell.
+value of a profile or of the cluster is ever parsed by a shell. The comment on the first
+line is a script's name in the log.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 # The token and the cookie secret are made once per cluster and kept: the same
 # browser opens the bookmark in the next job without a token. `ln` makes the file
 # appear whole and exactly once, also when two laptops connect at the same moment.
-PREPARE = r"""
+PREPARE = r"""# prepare the account
 umask 077
 state=$HOME/$1
 make() {
@@ -52,7 +53,8 @@ field() {
 # the link that is named after it. `$4` is the dead server that the caller has seen (its
 # private folder): where another address stands, somebody has started a server since.
 PLACE = (
-    FIELD
+    "# place the files of the server\n"
+    + FIELD
     + r"""
 umask 077
 folder=$1
@@ -154,11 +156,12 @@ await_one() {
 }
 """
 
-WATCH_FILE = WATCH + 'watch "$1" "$2" "$3"\n'
+WATCH_FILE = "# watch a file\n" + WATCH + 'watch "$1" "$2" "$3"\n'
 
 # Starting and the first look share one round trip.
 START_AND_WATCH = (
-    DETACH
+    "# start and watch\n"
+    + DETACH
     + WATCH
     + r"""
 file=$1 ticks=$2
@@ -171,7 +174,8 @@ watch "$file" 0 "$ticks"
 # A step goes on without its srun, whose listening ports are open to the whole network:
 # once the step runs, srun and the shell around it are ended.
 START_AND_AWAIT = (
-    DETACH
+    "# start and await\n"
+    + DETACH
     + AWAIT
     + r"""
 session=$1 ticks=$2
@@ -188,7 +192,8 @@ fi
 )
 
 START = (
-    DETACH
+    "# start\n"
+    + DETACH
     + r"""
 file=$1
 shift
@@ -197,13 +202,13 @@ printf 'pid=%s\n' "$detached"
 """
 )
 
-LET_GO = 'kill -s KILL -- "-$1" 2>/dev/null\n'
+LET_GO = '# let go\nkill -s KILL -- "-$1" 2>/dev/null\n'
 
-AWAIT_FILES = AWAIT + 'await_one "$@"\n'
+AWAIT_FILES = "# await files\n" + AWAIT + 'await_one "$@"\n'
 
 # The log of salloc becomes the job's own, under a name that every connect knows.
 # salloc has it open and goes on writing to it.
-KEEP_LOG = r"""
+KEEP_LOG = r"""# keep the log of salloc
 umask 077
 mkdir -p "$2" && mv -f "$1" "$2/salloc.log"
 """
@@ -212,7 +217,8 @@ mkdir -p "$2" && mv -f "$1" "$2/salloc.log"
 # or in a folder of this node where the home could not be written. Only a real folder
 # of our own counts, and only a server whose processes live; a dead one is named.
 FIND_SERVER = (
-    FIELD
+    "# find the server\n"
+    + FIELD
     + r"""
 for session in "$1" "$2".*; do
     if [ -d "$session" ] && [ ! -L "$session" ] && [ -O "$session" ] \
@@ -235,7 +241,7 @@ exit 0
 
 # The size of a file, then its bytes from an offset on; a file that has become shorter
 # is read from its beginning.
-READ_FROM = r"""
+READ_FROM = r"""# read a file from an offset
 size=$(wc -c <"$1" 2>/dev/null | tr -d ' ') || size=0
 from=$2
 [ "$from" -ge 0 ] || from=$((size > 65536 ? size - 65536 : 0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 
 from jupyter_hpc.connect.proxy.connection import LINGER, GateView
 from jupyter_hpc.connect.proxy.http import (
@@ -23,6 +24,8 @@ from jupyter_hpc.connect.proxy.http import (
 )
 from jupyter_hpc.connect.proxy.peer import is_foreign
 from jupyter_hpc.relay.bridge import Bridge
+
+_log = logging.getLogger(__name__)
 
 #: A browser sends the first line of a request in one go; a word that is not followed by more
 #: belongs to another protocol.
@@ -129,6 +132,7 @@ class ForwardConnection(Bridge):
         """Answer and close; what still comes is read and dropped, so that no reset overtakes
         the answer."""
         self._refused = True
+        _log.warning("a request to the forwarded port %d was refused: %s", self._port, sentence)
         if self.stream is not None:
             self.stream.reset()
         if self.transport is not None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -35,6 +36,8 @@ from jupyter_hpc.connect.proxy.peer import listener
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import PortTaken, UsageError
 from jupyter_hpc.relay.bridge import read_buffer
+
+_log = logging.getLogger(__name__)
 
 #: A browser with many tabs stays far below.
 MOST_CONNECTIONS = 800
@@ -109,6 +112,7 @@ class Gate:
             )
         port = await self._listen(local_port, lambda port: ForwardConnection(self, port, target))
         self._targets[port] = target
+        _log.info("port %d leads to %s", port, target)
         return port
 
     async def remove_forward(self, local_port: int) -> None:

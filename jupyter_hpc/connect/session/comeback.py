@@ -7,6 +7,7 @@ connection, and whatever was under way is done again over the next one.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -21,6 +22,8 @@ from jupyter_hpc.errors import (
     PromptNeeded,
     Unreachable,
 )
+
+_log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -53,6 +56,7 @@ class Comeback:
             except Unreachable as error:
                 if self._way.alive:
                     retries += 1
+                    _log.info("retry %d: %s", retries, error.message)
                     if retries > _MOST_RETRIES:
                         raise
                     await asyncio.sleep(0.5 * retries)
@@ -71,7 +75,8 @@ class Comeback:
             except (PromptNeeded, AuthenticationFailed, HostKeyRefused) as error:
                 await self._wait_for_person(error)
                 ask = True
-            except (Unreachable, OSError):
+            except (Unreachable, OSError) as error:
+                _log.info("login failed, next in %.1f s: %s", pause, error)
                 await asyncio.sleep(pause * random.uniform(0.7, 1.0))  # noqa: S311 (spreads load)
                 pause = min(pause * 2, _LONGEST_PAUSE)
                 ask = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import os
 import re
 import secrets
@@ -33,6 +34,8 @@ from jupyter_hpc.errors import HpcError, PortTaken, ProfileError
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.waiting import within
+
+_log = logging.getLogger(__name__)
 
 #: Ports that a cluster gets when nobody chose one: away from 8888 and from the range
 #: that systems hand out to outgoing connections.
@@ -284,6 +287,7 @@ class Manager:
     # -- what is shown ------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
+        _log.info("event %s", event)
         if self._board is not None:
             advice = explain_reason(event.reason).advice if isinstance(event, Pending) else ""
             self._board.take(event, advice)

@@ -21,6 +21,7 @@ never repeated unasked.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -40,6 +41,8 @@ from jupyter_hpc.errors import (
     Unreachable,
 )
 from jupyter_hpc.waiting import finish
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,7 @@ class Redial:
             await asyncio.sleep(self._timing.tick)
             seconds = watch.slept()
             if seconds:
+                _log.info("woke after %.0f s", seconds)
                 self._on_event(Woke(seconds))
                 self._link.doubt()
 
@@ -232,6 +236,7 @@ class Redial:
     async def _wait_for_person(self, error: HpcError) -> bool:
         self._allowed.clear()
         self.needs_person = error
+        _log.info("reconnecting waits for a person: %s", error)
         self._on_event(PersonNeeded(error))
         await self._allowed.wait()
         self.needs_person = None
@@ -241,6 +246,7 @@ class Redial:
         timing = self._timing
         pause = min(timing.longest_pause, timing.first_pause * 2 ** min(failures - 1, 10))
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - only spreads the load
+        _log.info("attempt %d to reconnect failed, next in %.1f s: %s", failures, pause, error)
         self._on_event(DialFailed(error, pause))
         await asyncio.sleep(pause)
 
@@ -272,6 +278,7 @@ class Redial:
                             raise error
                         if not told:
                             told = True
+                            _log.info("the login host does not answer: %s", error)
                             self._on_event(DialFailed(_as_exception(error), beat))
         finally:
             for task in knocks:

@@ -11,6 +11,7 @@ cannot ends in a sentence.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -58,6 +59,8 @@ from jupyter_hpc.runner import Completed
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.waiting import finish
+
+_log = logging.getLogger(__name__)
 
 #: A Jupyter that keeps dying is not started for ever: so often within so many seconds.
 _MOST_RESTARTS = 3
@@ -199,6 +202,7 @@ class Supervisor:
             except ServerGone:
                 restarts = [at for at in restarts if time.monotonic() - at < _RESTART_SPAN]
                 restarts.append(time.monotonic())
+                _log.info("Jupyter is gone, start %d within %g s", len(restarts), _RESTART_SPAN)
                 if self.address is not None and len(restarts) > _MOST_RESTARTS:
                     raise await why_jupyter_ended(self._way, self.address) from None
                 self._sink(Warned("Jupyter ended; it is being started again in the same job."))

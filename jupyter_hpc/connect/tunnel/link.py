@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -41,6 +42,8 @@ from jupyter_hpc.errors import ConnectError, SessionTaken
 from jupyter_hpc.relay import frames
 from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
 from jupyter_hpc.waiting import within
+
+_log = logging.getLogger(__name__)
 
 PING_EVERY = 0.5
 #: Nothing heard for so many pings: the pipe is suspect. Counted in ticks of ours and not in
@@ -108,6 +111,8 @@ class Link:
     def _set_state(self, state: Literal["down", "suspect", "up"]) -> None:
         if self.state == "up" and state != "up":
             self._left_at = time.monotonic()
+        if state != self.state:
+            _log.info("link %s -> %s, silent for %.1f s", self.state, state, self.silence)
         self.state = state
         if state == "up":
             self._up.set()
@@ -229,6 +234,8 @@ class Link:
         self._mux.attach(pipe, reply.received)
         self._handshake = None
         self._set_state("up")
+        how = "resumed" if resumed else "with a new session"
+        _log.info("attached, %s; relay %s", how, reply.build)
         self._on_event(LinkUp(time.monotonic() - self._left_at, resumed))
         if self._ticker is None:
             self._tick()
@@ -283,6 +290,7 @@ class Link:
             self._handshake.fail(closed_early())
         if self.state != "down":
             self._set_state("down")
+            _log.info("the pipe closed: %s", error or "no error")
             self._on_event(LinkDown(error))
 
     def _on_drained(self, pipe: BytePipe) -> None:
@@ -302,6 +310,7 @@ class Link:
         self._lose_session(LinkTaken())
 
     def _lose_session(self, event: LinkEvent) -> None:
+        _log.info("the relay's session is lost: %s", type(event).__name__)
         self._mux.end()
         self._new_session()
         self._on_event(event)
