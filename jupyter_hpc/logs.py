@@ -12,6 +12,7 @@ where it is formatted, tracebacks too, and a log that cannot be written never en
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import logging
 import logging.handlers
@@ -155,6 +156,40 @@ class PrivateFile(logging.handlers.RotatingFileHandler):
     def close(self) -> None:
         with contextlib.suppress(OSError):
             super().close()
+
+
+class Forward(logging.Handler):
+    """Gives what we log to the logger of the program that we run in, at that logger's level."""
+
+    def __init__(self, target: logging.Logger) -> None:
+        super().__init__()
+        self._target = target
+        self._redact = Redactor()
+        self._before: tuple[int, bool] | None = None
+
+    def begin(self) -> None:
+        """From now on; nothing is passed on elsewhere, or each line would come twice."""
+        ours = logging.getLogger(OURS)
+        for other in [one for one in ours.handlers if isinstance(one, Forward)]:
+            other.end()  # of a server that was here before, and was not stopped
+        self._before = ours.level, ours.propagate
+        ours.setLevel(self._target.getEffectiveLevel())
+        ours.propagate = False
+        ours.addHandler(self)
+
+    def end(self) -> None:
+        """Leave Python's loggers as they were."""
+        ours = logging.getLogger(OURS)
+        ours.removeHandler(self)
+        if self._before is not None:
+            ours.setLevel(self._before[0])
+            ours.propagate = self._before[1]
+            self._before = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = copy.copy(record)
+        told.msg, told.args = self._redact(record.getMessage()), None
+        self._target.handle(told)
 
 
 class _Writer(logging.Handler):

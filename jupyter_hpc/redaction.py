@@ -58,15 +58,29 @@ class Redactor:
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
+        self._names: list[tuple[re.Pattern[str], str]] = []
 
     def hide(self, value: str, placeholder: str = HIDDEN) -> None:
         """From now on, this value does not stand in any text."""
         if len(value) >= _SHORTEST:
             self._values.setdefault(value, placeholder)
 
+    def hide_name(self, name: str, placeholder: str) -> None:
+        """The same for a word that may be short: not where it is a part of another one."""
+        if len(name) > 1:
+            word = rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
+            self._names.append((re.compile(word, re.IGNORECASE), placeholder))
+
     def __call__(self, text: str) -> str:
-        for value in sorted(self._values, key=len, reverse=True):
-            text = text.replace(value, self._values[value])
+        text = self.known(text)
         for form, replacement in _FORMS:
             text = form.sub(replacement, text)
+        return text
+
+    def known(self, text: str) -> str:
+        """The text without what it was told; what merely looks like a secret stays."""
+        for value in sorted(self._values, key=len, reverse=True):
+            text = text.replace(value, self._values[value])
+        for word, placeholder in self._names:
+            text = word.sub(placeholder, text)
         return text
