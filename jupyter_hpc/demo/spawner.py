@@ -87,7 +87,7 @@ class Spawner:
                     sys.executable,
                     "-I",
                     "-S",
-                    str(Path(__file__).with_name("warden.py")),
+                    str(Path(__file__).with_name("reaper.py")),
                     str(theirs.fileno()),
                     config,
                 ],
