@@ -102,7 +102,7 @@ class Log:
     def _add(self, handler: logging.Handler) -> None:
         self._handlers.append(handler)
         handler.setFormatter(_Lines(self))
-        handler.addFilter(_without_encoded_commands)
+        handler.addFilter(_without_channels)
         wanted = {OURS: logging.DEBUG, **_LIBRARIES}
         if self.verbose >= 2:
             wanted["asyncssh"] = logging.INFO
@@ -224,10 +224,13 @@ class _Lines(logging.Formatter):
         return "\n".join(lines)
 
 
-def _without_encoded_commands(record: logging.LogRecord) -> bool:
-    """asyncssh names each command as it travels, in octal escapes; our runner names it in words."""
-    told = record.name.startswith("asyncssh") and "Command:" in str(record.msg)
-    return not told
+def _without_channels(record: logging.LogRecord) -> bool:
+    """Leave out what asyncssh says of each channel: our runner says it in one line, and in words.
+
+    The commands among it are as they travel, in octal escapes that nothing could redact.
+    """
+    theirs = record.name.startswith("asyncssh") and record.levelno < logging.WARNING
+    return not (theirs and "chan=" in record.getMessage())
 
 
 def private_folder(folder: Path) -> None:

@@ -43,13 +43,22 @@ _LONGEST_WORD = 120
 def command_words(argv: Sequence[str], limit: int = 400) -> str:
     """A command for a log: as it would be typed, but a script by its name.
 
-    The name of a script is the comment on its first line.
+    The name of a script is the comment on its first line. What env(1) sets is left out.
     """
     words = [
         f"<{script_name(word)}>" if "\n" in word or len(word) > _LONGEST_WORD else shlex.quote(word)
-        for word in argv
+        for word in _without_env(argv)
     ]
     return printable(" ".join(words), limit)
+
+
+def _without_env(argv: Sequence[str]) -> Sequence[str]:
+    if not argv or argv[0] != "env":
+        return argv
+    rest = list(argv[1:])
+    while rest and (rest[0] == "-u" or "=" in rest[0]):
+        del rest[: 2 if rest[0] == "-u" else 1]
+    return rest
 
 
 def script_name(text: str) -> str:

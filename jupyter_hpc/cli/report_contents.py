@@ -28,6 +28,10 @@ from jupyter_hpc.slurm.client import SlurmClient
 _EVENT = re.compile(r"^\S+ [A-Z]+ \S+ connect\.session\.[\w.]+: ")
 _MAX_EVENTS = 60
 
+#: Lines of the log about the transport and how the job was made.
+_CHOSEN = re.compile(r" connect\.(?:tunnel\.transports: transport|job\.allocation: learnt)")
+_MAX_CHOICES = 8
+
 _USER, _ACCOUNT, _HOME = "<user>", "<account>", "<home>"
 
 #: Where a log says who somebody is on the cluster, and where that person's files are.
@@ -70,7 +74,7 @@ async def contents(records: Records, name: str) -> dict[str, str]:
     plain = {
         "versions.json": _as_json(await _versions()),
         "slurm.txt": redact(await _slurm_version(runner)),
-        "transport.txt": redact(_transport(records, profile.name if profile else name)),
+        "transport.txt": redact(_transport(records, profile.name if profile else name, logs)),
         "session.json": _as_json(_walk(redact, _status(record))),
         "profile.json": _as_json(_walk(redact, _plain_profile(profile)) if profile else no_profile),
         "events.txt": redact(_events(logs.values())),
@@ -151,13 +155,16 @@ async def _slurm_version(runner: SessionRunner | None) -> str:
         return f"Not known: {error.message}\n"
 
 
-def _transport(records: Records, profile_name: str) -> str:
+def _transport(records: Records, profile_name: str, logs: Mapping[str, str]) -> str:
+    """What is remembered of the cluster, and what the log says of the newest session."""
     memory = records.memory(profile_name)
+    lines = [line for line in _all_lines(logs.values()) if _CHOSEN.search(line)]
     return (
-        f"transport: {memory.transport or 'none was used yet'}\n"
+        f"remembered transport: {memory.transport or 'none'}\n"
         f"because: {memory.transport_reason or '-'}\n"
         f"jobs are made with: {memory.launch or 'not decided yet'}\n"
-        f"because: {memory.launch_reason or '-'}\n"
+        f"because: {memory.launch_reason or '-'}\n\n"
+        "from the log:\n" + "\n".join(lines[-_MAX_CHOICES:] or ["-"]) + "\n"
     )
 
 
@@ -180,8 +187,13 @@ def _plain_profile(profile: Profile) -> dict[str, Any]:
 
 
 def _events(logs: Iterable[str]) -> str:
-    lines = [line for text in reversed(list(logs)) for line in text.splitlines()]
-    return "\n".join([line for line in lines if _EVENT.match(line)][-_MAX_EVENTS:]) + "\n"
+    lines = [line for line in _all_lines(logs) if _EVENT.match(line)]
+    return "\n".join(lines[-_MAX_EVENTS:]) + "\n"
+
+
+def _all_lines(logs: Iterable[str]) -> list[str]:
+    """Of all files, the oldest lines first."""
+    return [line for text in reversed(list(logs)) for line in text.splitlines()]
 
 
 # -- what is not --------------------------------------------------------------------------
