@@ -201,20 +201,18 @@ def _all_lines(logs: Iterable[str]) -> list[str]:
 
 def _hide_people(redact: Redactor, profile: Profile | None, log: str) -> None:
     """Everything that says who the user is: here, in the profile, and in the log."""
-    redact.hide(str(Path.home()), _HOME)
-    homes = {Path.home().as_posix(), *_STATE_FOLDER.findall(log)}
+    said = f"{log}\n{_words(profile.to_json()) if profile else ''}"
+    homes = {str(Path.home()), Path.home().as_posix(), *_STATE_FOLDER.findall(said)}
     for home in homes:
         redact.hide(home, _HOME)
-    users = {getpass.getuser(), *_LOGGED_IN.findall(log)}
+    users = {getpass.getuser(), *_LOGGED_IN.findall(said)}
     users |= {home.rpartition("/")[2] for home in homes} - {"home"}
-    users |= {*_HOME_FOLDER.findall(log), *_AT_HOST.findall(log)}
-    accounts = set(_NAMED_ACCOUNT.findall(log))
+    users |= {*_HOME_FOLDER.findall(said), *_AT_HOST.findall(said)}
+    accounts = set(_NAMED_ACCOUNT.findall(said))
     if profile is not None:
         users |= {profile.login.user or ""}
-        users |= {jump.rpartition("@")[0] for jump in profile.login.jump}
         allocations: tuple[Allocation, ...] = (profile.allocation, *profile.presets.values())
         accounts |= {one.account or "" for one in allocations}
-        accounts |= set(_NAMED_ACCOUNT.findall(" ".join(" ".join(o.extra) for o in allocations)))
     for account in sorted(accounts):
         redact.hide_name(account, _ACCOUNT)
     for user in sorted(users, key=len, reverse=True):
@@ -222,6 +220,15 @@ def _hide_people(redact: Redactor, profile: Profile | None, log: str) -> None:
     here = socket.gethostname().partition(".")[0]
     if here != "localhost":
         redact.hide_name(here, "<laptop>")
+
+
+def _words(value: Any) -> str:
+    """All texts in plain data, as one."""
+    if isinstance(value, Mapping):
+        return " ".join(_words(item) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return " ".join(_words(item) for item in value)
+    return str(value)
 
 
 async def _hide_session(redact: Redactor, record: SessionRecord, runner: SessionRunner) -> None:
