@@ -10,17 +10,21 @@ import asyncio
 import contextlib
 import errno
 import json
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from jupyter_hpc.errors import CommandError, CommandMissing, CommandTimeout
-from jupyter_hpc.text import printable
+from jupyter_hpc.text import command_words, printable
 from jupyter_hpc.waiting import within
+
+_log = logging.getLogger(__name__)
 
 #: When set, every command of every runner is appended to this file as one JSON
 #: line {"argv": [...], "on": "..."}; the tests compare it with the conformance table.
@@ -71,6 +75,24 @@ def record_command(argv: Sequence[str], on: str) -> None:
         line = json.dumps({"argv": list(argv), "on": on}) + "\n"
         with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as log:
             log.write(line)
+
+
+async def logged(argv: Sequence[str], on: str, work: Awaitable[Completed]) -> Completed:
+    """What `work` returns, with one line in the log: the command, its exit code, its time."""
+    record_command(argv, on)
+    began = time.monotonic()
+    outcome = "given up"
+    try:
+        done = await work
+        outcome = f"exit {done.returncode}"
+        return done
+    except Exception as error:
+        outcome = type(error).__name__
+        raise
+    finally:
+        if _log.isEnabledFor(logging.DEBUG):
+            took = time.monotonic() - began
+            _log.debug("%s: %s -> %s, %.2f s", on, command_words(argv), outcome, took)
 
 
 def program_of(argv: Sequence[str]) -> str:
@@ -127,7 +149,9 @@ class LocalRunner:
         self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
     ) -> Completed:
         """Run `argv` here; see Runner.run for the contract."""
-        record_command(argv, self.where)
+        return await logged(argv, self.where, self._run(argv, stdin, timeout))
+
+    async def _run(self, argv: Sequence[str], stdin: bytes | None, timeout: float) -> Completed:
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -212,6 +236,7 @@ async def start_process(
     CommandError if it cannot be started.
     """
     record_command(argv, LocalRunner.where)
+    _log.debug("%s: %s -> started", LocalRunner.where, command_words(argv))
     loop = asyncio.get_running_loop()
     try:
         transport, _ = await loop.subprocess_exec(protocol, *argv, start_new_session=True)

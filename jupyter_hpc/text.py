@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
+from collections.abc import Sequence
 
 #: Colours and movements of the cursor, as programs write them to a terminal.
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -47,3 +49,36 @@ def duration(seconds: float) -> str:
         return f"{hours} h {minutes:02d} min"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h"
+
+
+#: A longer word of a command is a script, or data.
+_MAX_WORD_CHARACTERS = 120
+
+
+def command_words(argv: Sequence[str], limit: int = 400) -> str:
+    """A command for a log: as it would be typed, but a script by its name.
+
+    The name of a script is the comment on its first line. What env(1) sets is left out.
+    """
+    words = [
+        f"<{script_name(word)}>"
+        if "\n" in word or len(word) > _MAX_WORD_CHARACTERS
+        else shlex.quote(word)
+        for word in _without_env(argv)
+    ]
+    return printable(" ".join(words), limit)
+
+
+def _without_env(argv: Sequence[str]) -> Sequence[str]:
+    if not argv or argv[0] != "env":
+        return argv
+    rest = list(argv[1:])
+    while rest and (rest[0] == "-u" or "=" in rest[0]):
+        del rest[: 2 if rest[0] == "-u" else 1]
+    return rest
+
+
+def script_name(text: str) -> str:
+    """The comment on a script's first line, else the beginning of that line."""
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return printable(first.lstrip("#! "), 60)

@@ -4,7 +4,9 @@ The manager is a process of its own, so that Ctrl-C can leave it behind; the ter
 shows what it reports and answers what it asks. One JSON object a line, both ways:
 
     manager  -> terminal   {"event": …} {"tell": …} {"ask": …} {"confirm": …} {"error": …}
-    terminal -> manager    {"options": …} {"answers": […]} {"confirmed": bool} {"do": word}
+                           {"log": …}, with -v
+    terminal -> manager    {"options": …, "verbose": count}
+                           {"answers": […]} {"confirmed": bool} {"do": word}
 
 When the terminal goes away without {"do": "background"}, the manager leaves its
 session: the job stays, nothing of ours keeps running.

@@ -14,6 +14,7 @@ import click
 from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_hpc.cli.browser import browser_available, open_private
+from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView
 from jupyter_hpc.connect.events import Event, Ready
 from jupyter_hpc.connect.options import ConnectOptions
@@ -84,8 +85,11 @@ async def _demo(
         click.echo(f"Reach it with ssh, too: ssh -F {cluster.ssh_config} {cluster.login}", err=True)
         if mfa:
             click.echo(f"Password: {cluster.password}   Code: {cluster.code}", err=True)
-        prompter = terminal_prompter() if terminal else NoPrompter()
+        log = current_log()
+        asking = terminal_prompter() if terminal else NoPrompter()
+        prompter = HidingPrompter(asking, log.redact)
         manager = DemoManager(options, prompter, sink, records)
+        log.keep(manager.name, records.log_file, show_line)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, on_signal)
         try:

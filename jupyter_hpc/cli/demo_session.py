@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from pathlib import Path
 
 from jupyter_hpc.connect.session.commands import SessionCommand
@@ -20,6 +21,7 @@ class DemoRecords(Records):
         self._missing = [part for part in (sessions, *sessions.parents) if not part.exists()]
 
     def write_session(self, record: SessionRecord) -> None:
+        record = dataclasses.replace(record, log=str(self.log_file(record.cluster)))
         super().write_session(record)
         with contextlib.suppress(OSError):  # a demo needs no home that can be written to
             self._usual.write_session(record)

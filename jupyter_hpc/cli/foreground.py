@@ -14,6 +14,7 @@ import click
 
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.notify import notify
+from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
 from jupyter_hpc.connect.events import Ended, Event, Ready, Starting
 from jupyter_hpc.connect.options import ConnectOptions
@@ -84,16 +85,19 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
     from jupyter_hpc.connect.ssh.prompts import NoPrompter, terminal_prompter
 
     view = LineView()
+    log = current_log()
 
     def sink(event: Event) -> None:
+        log.rename(manager.name)
         fields = as_json(event, manager.name, time.time())
         if shown.as_json:
             print_json(fields)
         else:
             view.show(fields)
 
-    prompter = terminal_prompter() if asks else NoPrompter()
+    prompter = HidingPrompter(terminal_prompter() if asks else NoPrompter(), log.redact)
     manager = Manager(options, prompter, sink, records)
+    log.keep(manager.name, records.log_file, show_line)
     caught: list[int] = []
     loop = asyncio.get_running_loop()
 

@@ -14,6 +14,7 @@ import click
 
 from jupyter_hpc import __version__
 from jupyter_hpc.cli.render import show_error
+from jupyter_hpc.cli.verbose import verbose_option
 from jupyter_hpc.errors import HpcError
 
 #: command -> (module, attribute, one line of help)
@@ -22,10 +23,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "status": ("sessions", "status", "Show the sessions of this laptop."),
     "open": ("sessions", "open_", "Open a session in the browser."),
     "url": ("sessions", "url", "Print a session's address with its token."),
-    "logs": ("sessions", "logs", "Show what Jupyter wrote on the cluster."),
+    "logs": ("session_logs", "logs", "Show what Jupyter wrote, or the session's own log."),
     "forward": ("sessions", "forward", "Bring a port or socket of the node to this laptop."),
     "disconnect": ("sessions", "disconnect", "Leave a session; its job stays."),
     "stop": ("sessions", "stop", "End a session and cancel its job."),
+    "report-bug": ("report_bug", "report_bug", "Pack what a bug report needs, without secrets."),
     "clusters": ("clusters", "clusters", "List the cluster profiles, or show one."),
     "convert": ("convert", "convert", "Turn notebooks into scripts and batch jobs."),
     "submit": ("submit", "submit", "Run a notebook as a batch job."),
@@ -50,6 +52,8 @@ class LazyGroup(click.Group):
         found = getattr(importlib.import_module(f"jupyter_hpc.cli.{module}"), attribute)
         if not isinstance(found, click.Command):  # pragma: no cover (a wrong table)
             raise TypeError(f"{module}.{attribute} is not a command")
+        if not any(param.name == "verbose" for param in found.params):
+            found.params.append(verbose_option())
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -69,7 +73,11 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=LazyGroup,
+    params=[verbose_option()],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="jupyter-hpc")
 def cli() -> None:
     """JupyterLab on Slurm clusters: a bookmark that survives, a button that submits."""

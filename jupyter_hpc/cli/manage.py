@@ -1,18 +1,20 @@
 """The manager as a process of its own: `python -m jupyter_hpc.cli.manage`.
 
 Started by connect; its options come as the first line on stdin. It goes on after the
-terminal has gone only if it was told to.
+terminal has gone only if it was told to. It alone writes the session's log.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 import sys
 import time
 
 from jupyter_hpc.cli.conversation import Line, LinePrompter
+from jupyter_hpc.cli.verbose import HidingPrompter
 from jupyter_hpc.connect.events import Event
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.sentences import as_json
@@ -20,12 +22,15 @@ from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.errors import HpcError
+from jupyter_hpc.logs import Log
+
+_log = logging.getLogger(__name__)
 
 #: How long the page offers to start again after a job has ended.
 _KEEP_PAGE_SECONDS = 3600.0
 
 
-async def _manage(options: ConnectOptions) -> int:
+async def _manage(options: ConnectOptions, log: Log, verbose: int) -> int:
     manager: Manager | None = None
 
     def on_command(command: SessionCommand) -> None:
@@ -33,15 +38,18 @@ async def _manage(options: ConnectOptions) -> int:
             manager.ask(command)
 
     line = Line(on_command)
+    log.show(verbose, lambda text: line.send({"log": text}))
 
     def sink(event: Event) -> None:
         if manager is not None:
+            log.rename(manager.name)
             line.send({"event": as_json(event, manager.name, time.time())})
 
+    records = Records()
+    prompter = HidingPrompter(LinePrompter(line), log.redact)
     try:
-        manager = Manager(
-            options, LinePrompter(line), sink, Records(), keep_page=_KEEP_PAGE_SECONDS
-        )
+        manager = Manager(options, prompter, sink, records, keep_page=_KEEP_PAGE_SECONDS)
+        log.keep(manager.name, records.log_file, lambda text: line.send({"tell": text}))
         loop = asyncio.get_running_loop()
         leave = SessionCommand.LEAVE
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -49,6 +57,7 @@ async def _manage(options: ConnectOptions) -> int:
         ended = await manager.run()
         return 0 if ended.cause == "requested" else 1
     except HpcError as error:
+        _log.error("%s", error)
         line.send(
             {
                 "error": {
@@ -62,8 +71,16 @@ async def _manage(options: ConnectOptions) -> int:
 
 
 def main() -> None:
-    options = ConnectOptions.from_json(json.loads(sys.stdin.readline())["options"])
-    code = asyncio.run(_manage(options))
+    asked = json.loads(sys.stdin.readline())
+    options = ConnectOptions.from_json(asked["options"])
+    log = Log()
+    try:
+        code = asyncio.run(_manage(options, log, int(asked.get("verbose", 0))))
+    except BaseException:
+        _log.exception("the manager ends, and should not")
+        raise
+    finally:
+        log.close()
     try:
         sys.stdout.write(json.dumps({"code": code}) + "\n")
         sys.stdout.flush()

@@ -13,11 +13,8 @@ from jupyter_hpc.cli.render import clock
 from jupyter_hpc.connect.sentences import utc
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
-from jupyter_hpc.errors import ConnectError, Unreachable, UsageError
+from jupyter_hpc.errors import ConnectError, UsageError
 from jupyter_hpc.text import duration, printable
-
-#: How often `logs -f` looks for more.
-_FOLLOW_SECONDS = 2.0
 
 
 def find_session(records: Records, name: str | None) -> SessionRecord:
@@ -118,37 +115,6 @@ def url(name: str | None) -> None:
     Whoever has it can use the session: treat it like a password.
     """
     click.echo(ask_manager(find_session(Records(), name), "token-url")["url"])
-
-
-@click.command()
-@click.argument("name", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on showing what is added.")
-def logs(name: str | None, follow: bool) -> None:
-    """Show what Jupyter wrote on the cluster."""
-    record = find_session(Records(), name)
-    offset = -1
-    away = False
-    while True:
-        if follow and not record.alive():
-            click.echo(f"The session {record.cluster} has ended.", err=True)
-            return
-        try:
-            answer = ask_manager(record, "logs", {"offset": offset})
-        except Unreachable as error:
-            if not follow:
-                raise
-            if not away:
-                click.echo(printable(f"{error.message} The log goes on when it is back."), err=True)
-            away = True
-            time.sleep(_FOLLOW_SECONDS)
-            continue
-        away = False
-        text = "".join(char for char in answer["text"] if char in "\n\t" or char.isprintable())
-        click.echo(text, nl=False)
-        offset = answer["offset"]
-        if not follow:
-            return
-        time.sleep(_FOLLOW_SECONDS)
 
 
 @click.command()

@@ -13,6 +13,7 @@ import click
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.conversation import question_from
 from jupyter_hpc.cli.foreground import Shown, announce, print_json, raise_reported
+from jupyter_hpc.cli.verbose import current_log
 from jupyter_hpc.cli.view import LineView, LiveView
 from jupyter_hpc.connect.events import Ready
 from jupyter_hpc.connect.options import ConnectOptions
@@ -54,7 +55,7 @@ class Watcher:
         self._detach = detach
         self._terminal = terminal
         self._opened = False
-        self._log = records.log_file(options.name)
+        self._output = records.output_file(options.name)
         self._job_id = ""
         self._code: int | None = None
 
@@ -63,9 +64,10 @@ class Watcher:
         # Python ends a program by the signal, whatever it says itself, once Ctrl-C came while
         # a namedtuple was made; psutil makes dozens. So it is imported before anything is shown.
         importlib.import_module("psutil")
-        manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], self._log)
+        manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], self._output)
         try:
-            self._send(manager, {"options": self._options.to_json()})
+            verbose = current_log().verbose
+            self._send(manager, {"options": self._options.to_json(), "verbose": verbose})
             while True:
                 try:
                     return self._follow(manager)
@@ -86,9 +88,9 @@ class Watcher:
                 self._send(manager, self._answer(message["ask"]))
             elif "confirm" in message:
                 self._send(manager, self._confirm(message["confirm"]))
-            elif "tell" in message:
+            elif "tell" in message or "log" in message:
                 self._view.pause()
-                click.echo(printable_lines(message["tell"]), err=True)
+                click.echo(printable_lines(message.get("tell") or message["log"]), err=True)
                 self._view.resume()
             elif "error" in message:
                 self._view.close()
@@ -100,7 +102,8 @@ class Watcher:
             stays = f"Job {self._job_id} stays. " if self._job_id else ""
             raise ConnectError(
                 "The program that keeps the session has ended without a word.",
-                f"{stays}Connect again; what it wrote last is in {self._log}.",
+                f"{stays}Connect again; what it wrote last is in {self._output} and in its log: "
+                f"jupyter-hpc logs --local {self._options.name}",
             )
         return self._code
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,7 @@ from jupyter_core.utils import ensure_async
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Float, List, Unicode
 
+from jupyter_hpc.logs import Forward
 from jupyter_hpc.node.events import emit_cancelled, emit_submitted, register_schemas
 from jupyter_hpc.node.handlers.base import SERVICES_KEY
 from jupyter_hpc.node.handlers.routes import NOWHERE, ROUTES
@@ -75,9 +77,13 @@ class HpcExtension(ExtensionApp):
     batch_enabled = Bool(True, help="Offer “Run as batch job”.").tag(config=True)
 
     _services: Services | None = None
+    _forward: Forward | None = None
 
     def initialize_settings(self) -> None:
         """Build the services; each of them starts only when it is used."""
+        if self.serverapp is not None and self._forward is None:
+            self._forward = Forward(logging.getLogger(self.serverapp.log.name))
+            self._forward.begin()
         self._services = Services(self._node_settings(), os.environ, self._hooks())
         self.settings[SERVICES_KEY] = self._services
 
@@ -93,6 +99,9 @@ class HpcExtension(ExtensionApp):
         services, self._services = self._services, None
         if services is not None:
             await services.stop()
+        if self._forward is not None:
+            self._forward.end()
+            self._forward = None
 
     def _node_settings(self) -> NodeSettings:
         return NodeSettings(

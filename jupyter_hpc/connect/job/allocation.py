@@ -8,6 +8,7 @@ neither a pending place in the queue nor a granted node.
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -35,6 +36,8 @@ from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase, Request
 from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.text import printable
+
+_log = logging.getLogger(__name__)
 
 #: The next step when a job is over.
 CONNECT_AGAIN = "Connect again to ask for a new one."
@@ -84,6 +87,7 @@ class Launch:
 
     def learn(self, method: str, reason: str) -> None:
         self.method, self.undecided = method, False
+        _log.info("learnt: jobs are made with %s, because: %s", method, reason)
         self._remember(method, reason)
 
 
@@ -150,8 +154,10 @@ class Allocator:
         oldest, log = await asyncio.gather(self._oldest(request.name), self._keep_log(requested))
         if oldest is not None and _age_order(oldest) < int(requested.job_id):
             await self._slurm.cancel([requested.job_id])
+            _log.info("job %s is cancelled, %s is older", requested.job_id, oldest.job_id)
             self._sink(Warned(f"Job {oldest.job_id} was asked for at the same moment; using it."))
             return self.adopted(oldest)
+        _log.info("job %s asked for with %s", requested.job_id, self._launch.method)
         own = oldest if oldest is not None and oldest.job_id == requested.job_id else None
         return RequestedJob(requested.job_id, log, own)
 
@@ -164,6 +170,7 @@ class Allocator:
 
     def adopted(self, job: Job) -> RequestedJob:
         """A job that another connect asked for; its salloc writes where ours would."""
+        _log.info("job %s adopted, it is %s", job.job_id, job.phase.name)
         return RequestedJob(job.job_id, f"{self._account.job_folder(job.job_id)}/salloc.log", job)
 
     async def _keep_log(self, requested: RequestedJob) -> str:
@@ -176,7 +183,8 @@ class Allocator:
         """Once per cluster: whether an allocation without a shell can live here."""
         try:
             limit = await self._slurm.inactive_limit()
-        except (SlurmError, CommandError):
+        except (SlurmError, CommandError) as error:
+            _log.info("InactiveLimit is not known, salloc is tried: %s", error.message)
             return  # not told: salloc is tried, and the question stays open
         if limit:
             self.use_sbatch(
@@ -214,6 +222,7 @@ class Allocator:
     async def _refused(self, request: Request, said: str) -> RequestedJob:
         """salloc said no; a site may say no to every salloc, and yes to sbatch."""
         error = await self._slurm.explain_rejection(request, said)
+        _log.info("salloc was refused: %s", error.message)
         if not isinstance(error, SubmitRejected) or not self._launch.may_change:
             raise error
         try:
@@ -253,6 +262,7 @@ class Allocator:
                     job = None
                 if job is not None:
                     if job.phase is Phase.RUNNING and job.nodes:
+                        _log.info("job %s granted: %s", job.job_id, job.nodes)
                         return job
                     shown = self._show(job, shown)
             if requested.log:

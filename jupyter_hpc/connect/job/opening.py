@@ -7,6 +7,7 @@ session has to be opened anew.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,8 @@ from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.text import printable
+
+_log = logging.getLogger(__name__)
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}")
 
@@ -181,7 +184,9 @@ async def open_server(profile: Profile, access: NodeAccess, opened: OpenJob) -> 
     launcher = _launcher(profile, access, opened)
     address = await launcher.find()
     if address is not None:
+        _log.info("Jupyter found in job %s on %s", opened.job.job_id, address.node)
         return OpenServer(address, found=True)
+    _log.info("Jupyter is started in job %s on %s", opened.job.job_id, opened.node)
     address = await launcher.start(home_writable=opened.account.writable, tcp=access.wants_tcp)
     return OpenServer(address, found=False)
 

@@ -31,7 +31,10 @@ def shipped(name: str) -> bytes:
 
 @cache
 def script_text(name: str) -> str:
-    """The script `name` of shipped/ with the functions that it uses, without comments."""
+    """The script `name` of shipped/ with the functions that it uses.
+
+    Its name is the only comment that it keeps: the log knows it by that.
+    """
     lines = shipped(name).decode().splitlines()
     used = [line.removeprefix(_USES).split() for line in lines if line.startswith(_USES)]
     functions = [
@@ -39,7 +42,8 @@ def script_text(name: str) -> str:
         for file in (file for files in used for file in files)
         for line in shipped(f"functions/{file}").decode().splitlines()
     ]
-    return "".join(f"{line}\n" for line in [*functions, *lines] if _says_something(line))
+    told = [line for line in [*functions, *lines] if _says_something(line)]
+    return "".join(f"{line}\n" for line in [f"# {name}", *told])
 
 
 def _says_something(line: str) -> bool:

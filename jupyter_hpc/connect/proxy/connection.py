@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, Protocol
 
@@ -28,6 +29,8 @@ from jupyter_hpc.connect.proxy.peer import Owner, is_foreign, peer_owner
 from jupyter_hpc.connect.proxy.upstream import Upstream
 from jupyter_hpc.relay.bridge import Bridge
 from jupyter_hpc.relay.frames import RESET
+
+_log = logging.getLogger(__name__)
 
 #: How long a new request waits for an interrupted upstream.
 HOLD_API_SECONDS = 5.0
@@ -99,10 +102,12 @@ class BrowserConnection(Bridge):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if is_foreign(transport.get_extra_info("socket")):
+            _log.warning("a connection was refused: another user of this computer")
             self._answer(refusal(403, "This port belongs to another user of this computer."))
         elif self._proxy.joined(self):
             self._set_timer(MAX_IDLE_SECONDS, self._abort)
         else:
+            _log.warning("a connection was refused: too many are open")
             self._abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -149,6 +154,7 @@ class BrowserConnection(Bridge):
             # A TLS greeting, say: a browser that tries https first turns to http at once.
             self._abort()
         elif not host_allowed(head, self._port):
+            _log.warning("%s %s refused: it names another host", head.method, head.path)
             self._answer(refusal(403, "This port only answers to the name localhost."))
         elif head.own:
             self._read_own(head, end + 4)
@@ -250,6 +256,7 @@ class BrowserConnection(Bridge):
             self._start(self._answer_page(head))
         else:
             away = self._proxy.upstream is not None
+            _log.debug("%s %s answered here: Jupyter is away", head.method, head.path)
             self._answer(self._proxy.control.unavailable(head, 504 if head.poll and away else 503))
 
     async def _answer_page(self, head: Head) -> None:

@@ -87,12 +87,14 @@ class Control:
         """Answer a request below our own prefix."""
         name = head.path[len(OWN_PREFIX) :]
         if owner == "other":
+            _log.warning("%s %s refused: another user asks", head.method, head.path)
             return refusal(403, "This port belongs to another user of this computer.")
         if name == "":
             if head.method not in ("GET", "HEAD"):
                 return refusal(405, "This page can only be read.")
             return self.page(head, owner)
         if not origin_allowed(head, port):
+            _log.warning("%s %s refused: a page of another site asks", head.method, head.path)
             return refusal(403, "Requests of other sites are refused.")
         if name == "status":
             return self._answer_status(head, owner, is_open)
@@ -118,6 +120,7 @@ class Control:
         if head.method != "POST":
             return refusal(405, "Actions are asked for with POST.")
         if not self._allowed(head.headers.get(SECRET_HEADER.lower(), ""), name):
+            _log.warning("action %s refused: the secret is missing or wrong", name)
             return refusal(403, "The secret of this session is missing or wrong.")
         action = self._actions.get(name)
         if action is None:

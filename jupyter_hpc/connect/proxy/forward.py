@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 
 from jupyter_hpc.connect.proxy.connection import LINGER_SECONDS, ProxyView
 from jupyter_hpc.connect.proxy.http import (
@@ -41,6 +42,8 @@ from jupyter_hpc.connect.proxy.http import (
 )
 from jupyter_hpc.connect.proxy.peer import is_foreign
 from jupyter_hpc.relay.bridge import Bridge
+
+_log = logging.getLogger(__name__)
 
 #: For the headers of a request whose first line is there: enough to type them by hand.
 MAX_HEAD_SECONDS = 60.0
@@ -157,6 +160,7 @@ class ForwardConnection(Bridge):
         the answer."""
         self._refused = True
         self._pending = b""
+        _log.warning("a request to the forwarded port %d was refused: %s", self._port, sentence)
         if self.stream is not None:
             self.stream.reset()
         if self.transport is not None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -33,6 +34,8 @@ from jupyter_hpc.connect.proxy.peer import listener
 from jupyter_hpc.connect.proxy.upstream import Upstream
 from jupyter_hpc.errors import PortTaken, UsageError
 from jupyter_hpc.relay.bridge import read_buffer
+
+_log = logging.getLogger(__name__)
 
 #: At one time, on all ports of the session; a browser with many tabs stays far below.
 MAX_CONNECTIONS = 800
@@ -107,6 +110,7 @@ class LocalProxy:
             )
         port = await self._listen(local_port, lambda port: ForwardConnection(self, port, target))
         self._targets[port] = target
+        _log.info("port %d leads to %s", port, target)
         return port
 
     async def remove_forward(self, local_port: int) -> None:

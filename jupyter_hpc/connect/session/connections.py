@@ -28,7 +28,7 @@ from jupyter_hpc.slurm import allocate
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: A second hop, or a pipe, through a healthy login connection takes a fraction of this.
 _HOP_SECONDS = 15.0
@@ -174,7 +174,7 @@ class ClusterConnections:
             timeout=_HOP_SECONDS,
         )
         self.transport, self.reason = chosen.rung, chosen.reason
-        log.info("transport %s: %s", self.transport, self.reason)
+        _log.info("transport %s: %s", self.transport, self.reason)
         return chosen.pipe
 
     def _attach(self, address: ServerAddress) -> Attach:

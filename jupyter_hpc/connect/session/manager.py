@@ -36,7 +36,7 @@ from jupyter_hpc.errors import HpcError, PortTaken, ProfileError
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.waiting import within
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Ports that a cluster gets when nobody chose one: away from 8888 and from the range
 #: that systems hand out to outgoing connections.
@@ -182,7 +182,7 @@ class Manager:
         return ended
 
     def _learn_launch(self, how: str, reason: str) -> None:
-        log.info("jobs of %s are made by %s: %s", self.profile.name, how, reason)
+        _log.info("jobs of %s are made by %s: %s", self.profile.name, how, reason)
         self._records.remember(self.profile.name, launch=how, launch_reason=reason)
 
     async def _wait_again(self) -> bool:
@@ -286,7 +286,8 @@ class Manager:
     # -- what is shown ------------------------------------------------------------------
 
     def on_event(self, event: Event) -> None:
-        log.log(logging.WARNING if isinstance(event, Warned) else logging.INFO, sentence(event))
+        level = logging.WARNING if isinstance(event, Warned) else logging.INFO
+        _log.log(level, "event %s: %s", event.name, sentence(event))
         self._status.take(event)
         self._write_record()
         self._sink(event)

@@ -16,7 +16,7 @@ from jupyter_hpc.connect.tunnel.link_events import (
 )
 from jupyter_hpc.errors import HpcError
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Most outages are over by then; who still waits is told why.
 BECAUSE_AFTER_SECONDS = 30.0
@@ -50,14 +50,14 @@ class Outage:
     def attempt_failed(self, error: BaseException, pause: float) -> None:
         """An attempt to come back failed; the next one comes after `pause` seconds."""
         because = _reason(error)
-        log.info("an attempt to reconnect failed, the next in %.1f s: %s", pause, because)
+        _log.info("an attempt to reconnect failed, the next in %.1f s: %s", pause, because)
         self._tell(because)
 
     def probe_failed(self, error: BaseException) -> None:
         """The host does not answer; there are many of these, and they say the same."""
         because = _reason(error)
         level = logging.DEBUG if because == self._probed else logging.INFO
-        log.log(level, "the login host does not answer: %s", because)
+        _log.log(level, "the login host does not answer: %s", because)
         self._probed = because
         self._tell(because)
 
@@ -70,6 +70,7 @@ class Outage:
 
     def person_needed(self, error: HpcError) -> None:
         """Nothing more is tried until somebody answers."""
+        _log.info("reconnecting waits for a person: %s", error)
         self._sink(PersonNeeded(str(error)))
 
     def over(self) -> None:
@@ -81,7 +82,7 @@ class Outage:
 
     def on_link(self, event: LinkEvent) -> None:
         """What the link reports about its pipe, as one outage after the other."""
-        log.debug("link: %s", event)
+        _log.debug("link: %s", event)
         if isinstance(event, LinkSuspect):
             self.began(silence=event.silence)
         elif isinstance(event, LinkDown):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
@@ -14,6 +15,8 @@ from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import CommandError, ConnectError, PipeRefused, RelayGone, SlurmError
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Phase
+
+_log = logging.getLogger(__name__)
 
 #: A login connection that does not answer for so long is not waited for.
 _ANSWER_SECONDS = 2.0
@@ -84,7 +87,8 @@ class PipeSource:
         """Why the relay could not be reached: the job over, or its Jupyter gone."""
         try:
             job = await SlurmClient(self._connections.login.runner).job(self._opened.job.job_id)
-        except (SlurmError, CommandError):
+        except (SlurmError, CommandError) as error:
+            _log.info("whether the job lives is not known: %s", error.message)
             return  # Slurm is away: the next attempt asks again
         if job is None or job.phase in (Phase.ENDING, Phase.ENDED, Phase.PENDING):
             raise JobOver

@@ -30,7 +30,7 @@ from jupyter_hpc.connect.tunnel.link import Link, session_taken
 from jupyter_hpc.errors import ConnectError, HpcError, Unreachable
 from jupyter_hpc.waiting import finish
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ class PipeReconnect:
             await asyncio.sleep(_SLEEP_TICK_SECONDS)
             seconds = watch.slept()
             if seconds:
-                log.info("this computer slept for about %.0f s", seconds)
+                _log.info("this computer slept for about %.0f s", seconds)
                 self._link.doubt()
 
     async def _recover(self) -> None:
@@ -199,7 +199,7 @@ class LoginReconnect:
                     retries += 1
                     if retries > _MAX_HOP_RETRIES:
                         raise
-                    log.info("a hop was lost and is tried again: %s", error.message)
+                    _log.info("a hop was lost and is tried again: %s", error.message)
                     await asyncio.sleep(0.5 * retries)
                 else:
                     await self._log_in(error)

@@ -2,7 +2,8 @@
 
 `sessions/NAME.json` describes the manager that runs now (0600: it holds the secret
 of its control endpoints); `memory/NAME.json` keeps what was learnt once: the local
-port, the transport that worked, whether the site needs sbatch.
+port, the transport that worked, whether the site needs sbatch. `logs/NAME.log` is the
+session's log, `logs/NAME.out` what its manager printed past it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import tempfile
 import time
@@ -18,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_data_dir
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,9 @@ class Records:
         return [record for record in found if record is not None]
 
     def write_session(self, record: SessionRecord) -> None:
-        _write(self._session_file(record.cluster), dataclasses.asdict(record))
+        # Where its log is, because a demo keeps it elsewhere; that of the writer comes first.
+        log = record.log or str(self.log_file(record.cluster))
+        _write(self._session_file(record.cluster), dataclasses.asdict(record) | {"log": log})
 
     def remove_session(self, record: SessionRecord) -> None:
         """Remove our own record, never one that another manager wrote since."""
@@ -108,15 +114,26 @@ class Records:
 
     def remember(self, cluster: str, **facts: object) -> ClusterMemory:
         """Add facts to what is known about a cluster."""
+        _log.info("remembered of %s: %s", cluster, facts)
         known = dataclasses.replace(self.memory(cluster), **facts)  # type: ignore[arg-type]
         _write(self._memory_file(cluster), dataclasses.asdict(known))
         return known
 
     def log_file(self, cluster: str) -> Path:
-        """Where a manager in the background writes; made 0600."""
-        path = self.folder / "logs" / f"{cluster}.log"
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        """The log of the sessions of that name; see jupyter_hpc.logs."""
+        return self.folder / "logs" / f"{cluster}.log"
+
+    def output_file(self, cluster: str) -> Path:
+        """Where a manager in the background prints what went past its log; made 0600.
+
+        Nowhere, if that cannot be written: a session needs no such file.
+        """
+        path = self.folder / "logs" / f"{cluster}.out"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        except OSError:
+            return Path(os.devnull)
         return path
 
     def _session_file(self, cluster: str) -> Path:

@@ -51,7 +51,7 @@ from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.waiting import finish
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: A Jupyter that keeps dying is not started for ever: so often within so many seconds.
 _MAX_RESTARTS = 3
@@ -191,6 +191,7 @@ class Supervisor:
             except ServerGone:
                 now = time.monotonic()
                 restarts = [at for at in restarts if now - at < _RESTART_SPAN_SECONDS] + [now]
+                _log.info("Jupyter is gone, for the %d. time within 10 minutes", len(restarts))
                 if self.address is not None and len(restarts) > _MAX_RESTARTS:
                     raise await why_jupyter_ended(self._connections, self.address) from None
                 self._tell(Warned("Jupyter ended; it is being started again in the same job."))
@@ -311,6 +312,6 @@ class Supervisor:
             runner = self._connections.login.runner
             return await why_ended(SlurmClient(runner), runner, self.job_id, uid)
         except HpcError as error:
-            log.info("why job %s is over could not be asked: %s", self.job_id, error.message)
+            _log.info("why job %s is over could not be asked: %s", self.job_id, error.message)
             text = f"Job {self.job_id} is over; why could not be asked: {error.message}"
             return Ended("UNKNOWN", "failed", text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,8 @@ from jupyter_hpc.errors import (
     UsageError,
 )
 from jupyter_hpc.text import printable
+
+_log = logging.getLogger(__name__)
 
 #: aes128-gcm is the fastest that asyncssh and OpenSSH share, by a factor of almost two.
 CIPHERS = (
@@ -104,6 +107,7 @@ async def open_hop(
                 client, settings, known + trusted, sock, through, proxy_command, timeout
             )
             express = lean(connection, over_socket=through is None)
+            _log.info("logged in to %s as %s; %s", *_login_facts(client, settings))
             return Hop(connection, settings, client.needed_person, express)
         except asyncssh.HostKeyNotVerifiable as error:
             if client.unknown_key is None or last_try:
@@ -115,7 +119,9 @@ async def open_hop(
             trusted.append(await decide(client.unknown_key, settings, known, prompter))
             sock = await _again(sock, settings, timeout)
         except (asyncssh.Error, OSError, ValueError) as error:
-            raise _translated(error, client, settings) from error
+            refused = _translated(error, client, settings)
+            _log.info("login refused: %s", refused.message)
+            raise refused from error
     raise AssertionError("the loop returns or raises")
 
 
@@ -236,6 +242,13 @@ def _translated(error: Exception, client: Client, settings: Settings) -> HpcErro
             f"was complete ({text})."
         )
     return UsageError(f"The login to {name} cannot be tried: {text}.", "Check the SSH settings.")
+
+
+def _login_facts(client: Client, settings: Settings) -> tuple[str, str, str]:
+    """Where, as whom, and how: what was offered or answered, in order."""
+    offered = ", ".join(client.tried) or "nothing was asked for"
+    person = " (a person answered)" if client.needed_person else ""
+    return settings.target.name, settings.user, f"tried: {offered}{person}"
 
 
 def _refused(client: Client, settings: Settings) -> HpcError:

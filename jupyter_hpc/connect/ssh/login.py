@@ -6,6 +6,7 @@ own OpenSSH connection when one is alive (see master.py), else made here.
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.runner import SshRunner
 from jupyter_hpc.connect.ssh.settings import Settings, Target, parse_jump, resolve
 from jupyter_hpc.errors import Unreachable, UsageError
+
+_log = logging.getLogger(__name__)
 
 __all__ = [
     "Connection",
@@ -73,6 +76,7 @@ async def knock(login: Login, *, ring: KeyRing | None = None, timeout: float = 1
             )
             return Knocked(host, sock)
         except Unreachable as error:
+            _log.debug("no answer: %s", error.message)
             tried.append(error.message)
     raise _unreachable(login, tried)
 
@@ -122,6 +126,7 @@ async def open_login(
         raise
     if knocked is not None:
         knocked.close()
+    _log.info("login over the OpenSSH connection that is open to %s; no new login", alive.host)
     return alive
 
 
@@ -133,6 +138,7 @@ async def _first(
         try:
             return await opening.run(sock)
         except Unreachable as error:
+            _log.info("login not possible: %s", error.message)
             tried.append(error.message)
     raise _unreachable(login, tried)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 from collections.abc import Sequence
 
@@ -25,6 +26,8 @@ from jupyter_hpc.errors import CommandError, ConnectError, PipeRefused, Unreacha
 from jupyter_hpc.runner import LocalRunner, start_process
 from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import within
+
+_log = logging.getLogger(__name__)
 
 #: A master whose own connection is dead still answers a check; this long it may take
 #: to run `true`.
@@ -163,7 +166,8 @@ async def find(targets: Sequence[Target], ring: KeyRing) -> LoginConnection | No
         try:
             if (await login.runner.run(["true"], timeout=_PROBE_TIMEOUT)).ok:
                 return login
-        except (CommandError, ConnectError):
+        except (CommandError, ConnectError) as error:
+            _log.info("the OpenSSH connection to %s does not work: %s", target.name, error.message)
             login.close()
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -22,8 +23,10 @@ from jupyter_hpc.errors import (
 )
 from jupyter_hpc.runner import Runner
 
+_log = logging.getLogger(__name__)
+
 #: The login host's own knowledge of its nodes.
-_LOGIN_KNOWN_HOSTS = r"""
+_LOGIN_KNOWN_HOSTS = r"""# read known_hosts
 for f in /etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2 ~/.ssh/known_hosts; do
     [ -r "$f" ] && cat "$f" && echo
 done
@@ -105,7 +108,8 @@ def _known_here(settings: Settings) -> bool:
 async def _login_known_hosts(runner: Runner) -> KnownHosts | None:
     try:
         done = await runner.run(["sh", "-c", _LOGIN_KNOWN_HOSTS], timeout=15.0)
-    except (CommandError, ConnectError):
+    except (CommandError, ConnectError) as error:
+        _log.info("the login host's known_hosts could not be read: %s", error.message)
         return None
     known = KnownHosts()
     known.add_text(done.stdout, "the login host's known_hosts")

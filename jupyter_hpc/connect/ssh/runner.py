@@ -11,7 +11,7 @@ from typing import Protocol
 from jupyter_hpc.connect.ssh.interfaces import RemoteProcess
 from jupyter_hpc.connect.ssh.shell import Marker, command_line, script_for
 from jupyter_hpc.errors import CommandFailed, ConnectError, Unreachable
-from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, missing, overdue, record_command
+from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, logged, missing, overdue
 from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import within
 
@@ -99,8 +99,10 @@ class SshRunner:
 
         Raises ConnectError when the connection is lost meanwhile.
         """
+        return await logged(argv, self._connection.host, self._run(argv, stdin, timeout))
+
+    async def _run(self, argv: Sequence[str], stdin: bytes | None, timeout: float) -> Completed:
         where = self._connection.host
-        record_command(argv, where)
         line = command_line(script_for(argv, self._marker))
         command = _Command(self._connection, line, timeout)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 
 import asyncssh
 
@@ -18,6 +19,8 @@ from jupyter_hpc.connect.ssh.hostkeys import (
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.settings import Settings
 from jupyter_hpc.errors import HostKeyChanged, HostKeyRefused
+
+_log = logging.getLogger(__name__)
 
 _HOST_KEY_TYPES = (
     "ssh-ed25519",
@@ -47,6 +50,7 @@ async def decide(
     theirs = f"{short_kind(kind)} {fingerprint(blob)}"
     before = next((k for k in known if k.role == "host"), None)
     if before is not None:
+        _log.warning("host key of %s refused: it shows %s, %s differs", name, theirs, before.place)
         raise HostKeyChanged(
             f"The host key of {name} has changed: it shows {theirs}, and {before.place} has "
             f"{short_kind(before.kind)} {fingerprint(before.blob)}. Somebody may be listening in.",
@@ -54,6 +58,7 @@ async def decide(
         )
     entry = entry_name(settings.host, settings.port, settings.host_key_alias)
     if settings.strict in ("yes", "true"):
+        _log.warning("host key of %s refused: %s is not known, checking is strict", name, theirs)
         raise HostKeyRefused(
             f"The host key of {name} ({theirs}) is not known, and the SSH configuration says "
             "StrictHostKeyChecking yes.",
@@ -63,10 +68,14 @@ async def decide(
         address = settings.host if settings.host != name else ""
         question = HostKeyQuestion(name, address, short_kind(kind), fingerprint(blob))
         if not await prompter.confirm_host_key(question):
+            _log.warning("host key of %s refused by the user: %s", name, theirs)
             raise HostKeyRefused(
                 f"The host key of {name} ({theirs}) was not accepted.",
                 "Ask the site for its fingerprints and try again.",
             )
+    _log.info(
+        "host key of %s accepted: %s (StrictHostKeyChecking %s)", name, theirs, settings.strict
+    )
     file = settings.user_known_hosts[0] if settings.user_known_hosts else None
     try:
         if file is not None:

@@ -114,6 +114,8 @@ class Link:
         self._silent_pings = max(self._silent_pings, SUSPECT_AFTER_PINGS - 1)
 
     def _set_state(self, state: Literal["down", "suspect", "up"]) -> None:
+        if state != self.state:
+            _log.info("link %s -> %s, silent for %.1f s", self.state, state, self.silence)
         self.state = state
         if state == "up":
             self._up.set()
@@ -232,6 +234,8 @@ class Link:
         self._mux.attach(pipe, reply.received)
         self._handshake = None
         self._set_state("up")
+        how = "resumed" if reply.status == frames.RESUMED else "with a new session"
+        _log.info("attached, %s; relay %s", how, reply.build)
         self._on_event(LinkUp())
         if self._ticker is None:
             self._tick()
@@ -311,6 +315,7 @@ class Link:
 
     def _end_session(self) -> None:
         """Reset what is open; the next pipe begins a new session."""
+        _log.info("the relay's session is over for this link")
         self._mux.end()
         self._new_session()
 

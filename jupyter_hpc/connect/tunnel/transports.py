@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ from jupyter_hpc.errors import HpcError, PipeRefused, RelayGone, Unreachable
 from jupyter_hpc.relay.frames import RELAY_READY
 from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import within
+
+_log = logging.getLogger(__name__)
 
 #: Rungs that are tried without being asked for, best first.
 AUTOMATIC = ("ssh", "login-ssh", "srun")
@@ -109,6 +112,7 @@ async def open_pipe(
     answers at its end, HostKeyChanged, or Unreachable when the login is gone.
     """
     login = connections.login
+    _log.debug("opening a pipe to %s over %s", attach.node, rung)
     if rung == "direct":
         if attach.direct is None:
             raise PipeRefused("The relay on the node listens on no TCP port.", "Use another way.")
@@ -148,12 +152,15 @@ async def choose(
     gone: RelayGone | None = None
     for rung in order:
         try:
-            return Chosen(
-                rung, await open_pipe(rung, connections, attach, timeout=timeout), refused
-            )
+            pipe = await open_pipe(rung, connections, attach, timeout=timeout)
+            chosen = Chosen(rung, pipe, refused)
+            _log.info("transport to %s: %s", attach.node, chosen.reason)
+            return chosen
         except PipeRefused as error:
+            _log.info("transport %s to %s refused: %s", rung, attach.node, error.message)
             refused[rung] = error.message
         except RelayGone as error:
+            _log.info("transport %s to %s: %s", rung, attach.node, error.message)
             # A login to the node does not see the /tmp of a job that has one of its own.
             gone = error
             refused[rung] = error.message

@@ -1,0 +1,86 @@
+"""What must stand in no log and no report: secrets, known by their form or by their value."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "<hidden>"
+
+#: What a value looks like that stands behind its name.
+_VALUE = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s"'&;,]+)"""
+
+#: Names whose value nobody but its owner should read.
+_PRIVATE_NAME = (
+    r"(?<![\w.-])[\w.-]*(?:token|secret|passw(?:or)?d|passphrase|credential"
+    r"|(?:api|access|private)[_-]?key)[\w.-]*"
+)
+
+#: In this order: the wider form first.
+_FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",
+            re.DOTALL,
+        ),
+        HIDDEN,
+    ),
+    (
+        re.compile(
+            r"""(\b(?:proxy-)?authorization["']?\s*[:=]\s*["']?)"""
+            r"(?:(?:bearer|token|basic|digest|negotiate)\s+)?[^\s\"',]+",
+            re.IGNORECASE,
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    (re.compile(r"(\b(?:set-)?cookie[\"']?\s*:\s*)[^\r\n]+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    # Whatever an environment line sets; quotes may hold a `;`, so it ends with its line.
+    (re.compile(r"(\bexport\s+\w+=)[^\r\n]+"), rf"\1{HIDDEN}"),
+    (re.compile(r"(\bsetenv\s+\w+\s+)[^\r\n]+"), rf"\1{HIDDEN}"),
+    (re.compile(r"(://[^\s/:@]+:)[^\s/@]+@"), rf"\1{HIDDEN}@"),
+    (re.compile(rf"({_PRIVATE_NAME}[\"']?\s*[=:]\s*){_VALUE}", re.IGNORECASE), rf"\1{HIDDEN}"),
+    # Our own secrets and Jupyter's token are 64 hexadecimal digits, or 43 characters of
+    # base64 for addresses. The fingerprint of a host key looks alike, and may be read.
+    (re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{32,}(?![0-9A-Za-z])"), HIDDEN),
+    (
+        re.compile(
+            r"(?<![A-Za-z0-9_-])(?<!SHA256:)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[A-Za-z0-9_-]{40,}"
+        ),
+        HIDDEN,
+    ),
+)
+
+#: A shorter value, "1" or "yes", would hide half of every text.
+_SHORTEST = 4
+
+
+class Redactor:
+    """Takes secrets out of texts: all that look like one, and those that it was told."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+        self._names: list[tuple[re.Pattern[str], str]] = []
+
+    def hide(self, value: str, placeholder: str = HIDDEN) -> None:
+        """From now on, this value does not stand in any text."""
+        if len(value) >= _SHORTEST:
+            self._values.setdefault(value, placeholder)
+
+    def hide_name(self, name: str, placeholder: str) -> None:
+        """The same for a word that may be short: not where it is a part of another one."""
+        if len(name) > 1:
+            word = rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
+            self._names.append((re.compile(word, re.IGNORECASE), placeholder))
+
+    def __call__(self, text: str) -> str:
+        text = self.known(text)
+        for form, replacement in _FORMS:
+            text = form.sub(replacement, text)
+        return text
+
+    def known(self, text: str) -> str:
+        """The text without what it was told; what merely looks like a secret stays."""
+        for value in sorted(self._values, key=len, reverse=True):
+            text = text.replace(value, self._values[value])
+        for word, placeholder in self._names:
+            text = word.sub(placeholder, text)
+        return text
