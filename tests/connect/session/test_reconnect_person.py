@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ async def test_the_old_pipe_makes_the_person_unnecessary(node: RelayProcess) -> 
     assert not old.closed
     old.speak()
     await until(lambda: isinstance(world.events[-1], Reconnected))
+    await until(lambda: not any("until_done" in repr(task) for task in asyncio.all_tasks()))
     world.retry.allow()  # too late: must not be remembered
     old.abort()
     await world.up(2)
