@@ -143,7 +143,8 @@ async def test_of_two_jobs_of_one_moment_the_older_one_stays(world: World) -> No
 async def test_the_older_of_two_jobs_is_not_given_up_for_a_running_one(world: World) -> None:
     ours, younger = job(7, "PENDING Priority"), job(8, "RUNNING")
     world.salloc, world.made = [pending(7)], [ours, younger]
-    assert (await Site(world).allocator.submit(REQUEST)).job_id == "7"
+    requested = await Site(world).allocator.submit(REQUEST)
+    assert requested.job is not None and requested.job.job_id == requested.job_id == "7"
     assert not ours.cancelled and not younger.cancelled
 
 

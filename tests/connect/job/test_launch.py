@@ -215,7 +215,8 @@ async def test_who_died_while_starting_is_followed(world: World) -> None:
         await_files="found=\n",
         start_and_await=STARTED,
     )
-    assert (await launcher(world).start(home_writable=True)).node == "gpu01"
+    assert (await launcher(world).start(home_writable=True)).session == SESSION
+    assert world.programs() == ["place.sh", "await_files.sh", "place.sh", "start_and_await.sh"]
 
 
 async def test_a_start_of_others_that_never_ends_is_not_waited_for(world: World) -> None:

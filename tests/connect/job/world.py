@@ -45,6 +45,9 @@ token=t0ken
 cookie_secret=c00kie
 """
 
+#: More commands than any test needs: time is free here, so a loop would never end.
+MAX_COMMANDS = 500
+
 #: What a script answers, or does with its arguments.
 Answer = str | Callable[..., str]
 
@@ -154,6 +157,7 @@ class World:
         else:
             arguments = arguments[arguments.index(name) + 1 :]
         self.ran.append((name, *arguments))
+        assert len(self.ran) < MAX_COMMANDS, "somebody asks for ever"
         answer = getattr(self, "_" + name.removesuffix(".sh"), None)
         if name in self.answers:
             code, stdout, stderr = self._scripted(name, arguments)

@@ -225,6 +225,33 @@ def test_a_pending_allocation_survives_a_cut(cluster: Cluster, laptop: Laptop) -
         cluster.run("login1", ["scancel", "--user=mallory"])
 
 
+def test_a_pending_allocation_that_ends_with_the_connection_is_asked_for_again(
+    cluster: Cluster,
+) -> None:
+    laptop = cluster.laptop("alice", "ended-salloc")  # it learns something about the cluster
+    laptop.write_profile("mini")
+    cluster.run(
+        "login1",
+        ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"],
+        user="mallory",
+    )
+    try:
+        with connected(laptop, "mini") as session:
+            job = session.wait_for("pending")["job_id"]
+            cluster.black_hole()
+            try:
+                cluster.run("login1", ["pkill", "-TERM", "-x", "salloc"], user="alice")
+                assert cluster.kill_sessions("login1", "alice")
+            finally:
+                cluster.fill_hole()
+            said = session.wait_for("warning", 60)["text"]
+            assert said.startswith(f"The request for job {job} did not outlive the lost connection")
+            cluster.run("login1", ["scancel", "--user=mallory"])
+            assert session.wait_for("ready", 90)["job_id"] != job
+    finally:
+        cluster.run("login1", ["scancel", "--user=mallory"])
+
+
 @pytest.mark.parametrize("state", ["full", "read-only"])
 def test_the_home_folder_cannot_be_written(cluster: Cluster, laptop: Laptop, state: str) -> None:
     if state == "full":
