@@ -87,7 +87,7 @@ class Worker:
 
 
 @dataclass
-class Board:
+class SimulatedGpu:
     """One simulated GPU; its values lag behind its load, as real ones do."""
 
     node: Node
@@ -149,13 +149,13 @@ def _computes(process: psutil.Process) -> bool:
 
 @dataclass
 class SimulatedGpus:
-    """All boards of the cluster, and the work of keeping their files up to date."""
+    """All GPUs of the cluster, and the work of keeping their files up to date."""
 
     folder: Path
     marker: str
     nodes: Iterable[Node]
     jobs: Callable[[], Iterable[Job]]
-    _boards: list[Board] = field(default_factory=list)
+    _gpus: list[SimulatedGpu] = field(default_factory=list)
     _workers: dict[int, Worker] = field(default_factory=dict)
     _others: set[int] = field(default_factory=set)
     _looked: float = 0.0
@@ -171,7 +171,7 @@ class SimulatedGpus:
         for node in self.nodes:
             for index in range(node.gpus):
                 uuid = f"GPU-51{node.name.encode().hex()[-6:]:0>6}-0000-4000-8000-{index:012}"
-                self._boards.append(Board(node, index, uuid))
+                self._gpus.append(SimulatedGpu(node, index, uuid))
         self._looked = time.monotonic()
         self._write({})
         self._task = asyncio.create_task(self._keep_up())
@@ -203,9 +203,9 @@ class SimulatedGpus:
             self._measure(seconds)
         else:
             self._workers.clear()
-        for board in self._boards:
-            job = held.get((board.node.name, board.index))
-            board.follow(self._load(job) if job else 0.0, seconds)
+        for gpu in self._gpus:
+            job = held.get((gpu.node.name, gpu.index))
+            gpu.follow(self._load(job) if job else 0.0, seconds)
         self._write(held)
 
     def _of(self, job: Job) -> list[Worker]:
@@ -252,9 +252,9 @@ class SimulatedGpus:
             if path is None:
                 continue
             gpus = []
-            for board in self._boards:
-                if board.node is node:
-                    job = held.get((node.name, board.index))
-                    gpus.append(board.describe(job, self._of(job) if job else []))
+            for gpu in self._gpus:
+                if gpu.node is node:
+                    job = held.get((node.name, gpu.index))
+                    gpus.append(gpu.describe(job, self._of(job) if job else []))
             content = {"simulated": True, "host": node.name, "time": time.time(), "gpus": gpus}
             write_private(path, json.dumps(content) + "\n")

@@ -116,7 +116,7 @@ class SlurmClient:
 
     async def job_detail(self, job_id: str) -> JobDetail:
         """What scontrol knows; JobNotFound some minutes after the job's end."""
-        done = await self._ask(showjob.detail_argv(job_id), job_id=job_id)
+        done = await self._ask(showjob.show_job_argv(job_id), job_id=job_id)
         details = showjob.read_details(done.stdout)
         if not details:
             raise_failure(done, job_id)

@@ -29,7 +29,7 @@ _FREE = frozenset(
 _OWNER = "UserId"
 
 
-def detail_argv(job_id: str) -> list[str]:
+def show_job_argv(job_id: str) -> list[str]:
     """scontrol for one job, array task, array or het component."""
     return command("scontrol", "show", "job", *job_ids([job_id]))
 

@@ -19,12 +19,12 @@ class Source:
         self.calls = 0
         self.now = 1000.0
         self.error: Exception | None = None
-        self.gate: asyncio.Event | None = None
+        self.released: asyncio.Event | None = None
 
     async def fetch(self) -> int:
         self.calls += 1
-        if self.gate is not None:
-            await self.gate.wait()
+        if self.released is not None:
+            await self.released.wait()
         if self.error is not None:
             raise self.error
         return self.calls
@@ -48,24 +48,24 @@ async def test_fresh_data_is_not_fetched_again(source: Source) -> None:
 
 
 async def test_many_who_ask_at_once_share_one_fetch(source: Source) -> None:
-    source.gate = asyncio.Event()
+    source.released = asyncio.Event()
     cached = source.cached()
     waiting = [asyncio.create_task(cached.get()) for _ in range(50)]
     await until(lambda: source.calls)
-    source.gate.set()
+    source.released.set()
     answers = await asyncio.gather(*waiting)
     assert {answer.value for answer in answers} == {1}
     assert source.calls == 1
 
 
 async def test_one_who_goes_away_does_not_end_it_for_the_others(source: Source) -> None:
-    source.gate = asyncio.Event()
+    source.released = asyncio.Event()
     cached = source.cached()
     first, second = asyncio.create_task(cached.get()), asyncio.create_task(cached.get())
     await until(lambda: source.calls)
     first.cancel()
     await until(first.done)
-    source.gate.set()
+    source.released.set()
     assert (await second).value == 1
     assert source.calls == 1
 
@@ -139,15 +139,15 @@ async def test_old_data_is_given_when_the_new_takes_long(
     monkeypatch.setattr(cache_module, "WAIT_SECONDS", 0.05)
     cached = source.cached()
     await cached.get()
-    source.gate = asyncio.Event()
+    source.released = asyncio.Event()
     source.now += 60
     assert (await asyncio.wait_for(cached.get(), 30)).value == 1
-    source.gate.set()
+    source.released.set()
     await until(lambda: cached.newest is not None and cached.newest.value == 2)
 
 
 async def test_stop_ends_what_is_under_way(source: Source) -> None:
-    source.gate = asyncio.Event()
+    source.released = asyncio.Event()
     cached = source.cached()
     waiting = asyncio.create_task(cached.get())
     await until(lambda: source.calls)

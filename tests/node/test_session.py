@@ -39,12 +39,12 @@ class World:
         self.job: Job | None = job("7", ends=int(time.time()) + 500, gpus=4, name="mine")
         self.error: HpcError | None = None
         self.known: Dated[Job] | None = None
-        self.gate: asyncio.Event | None = None
+        self.released: asyncio.Event | None = None
 
     async def ask(self, job_id: str) -> Job | None:
         self.asked += 1
-        if self.gate is not None:
-            await self.gate.wait()
+        if self.released is not None:
+            await self.released.wait()
         if self.error is not None:
             raise self.error
         return self.job
@@ -120,12 +120,12 @@ async def test_a_slurm_that_hangs_does_not_keep_the_rest_waiting(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_module, "WAIT_SECONDS", 0.05)
-    world.gate = asyncio.Event()
+    world.released = asyncio.Event()
     service = world.service(OLDER)
     session = await asyncio.wait_for(service.read(), 30)
     assert session.job is not None and session.job.nodes == ("gpu01", "gpu02")
     assert session.problem is not None and "not yet said" in session.problem["message"]
-    world.gate.set()
+    world.released.set()
     await until(lambda: service._job.newest is not None)
     session = await service.read()
     assert session.problem is None

@@ -39,15 +39,15 @@ def hello(
     attempt: int = 1,
     received: int = 0,
     established: bool = False,
-) -> Knock:
+) -> UnprovenHello:
     number = os.urandom(frames.NUMBER_SIZE)
-    return Knock(
+    return UnprovenHello(
         frames.Hello(session, owner, attempt, received, established, number),
         frames.digest(secret),
     )
 
 
-class Knock(NamedTuple):
+class UnprovenHello(NamedTuple):
     """A HELLO that is still to be proven."""
 
     hello: frames.Hello
@@ -64,18 +64,18 @@ class Raw:
         self.challenge = b""
         self._asked: tuple[frames.Proofs, frames.Hello] | None = None
 
-    def say(self, data: bytes | Knock) -> None:
-        self.socket.sendall(self.proven(data) if isinstance(data, Knock) else data)
+    def say(self, data: bytes | UnprovenHello) -> None:
+        self.socket.sendall(self.proven(data) if isinstance(data, UnprovenHello) else data)
 
-    def proven(self, knock: Knock) -> bytes:
+    def proven(self, hello: UnprovenHello) -> bytes:
         """The HELLO as this pipe has to say it; its first four bytes are on their way then."""
         begins = not self.challenge
         if begins:
             self.say(frames.MAGIC)
             self.read_challenge()
-        proofs = frames.Proofs(knock.secret, self.challenge)
-        self._asked = proofs, knock.hello
-        return proofs.encode_hello(knock.hello)[len(frames.MAGIC) if begins else 0 :]
+        proofs = frames.Proofs(hello.secret, self.challenge)
+        self._asked = proofs, hello.hello
+        return proofs.encode_hello(hello.hello)[len(frames.MAGIC) if begins else 0 :]
 
     def read_challenge(self) -> None:
         data = self.socket.recv(frames.CHALLENGE_SIZE, socket.MSG_WAITALL)

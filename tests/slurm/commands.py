@@ -67,7 +67,7 @@ def _gpus(flag: str) -> Request:
 TABLE: tuple[Sequence[str], ...] = (
     queue.jobs_argv(name="name", ids=["1"], every_task=True, ended=True),
     queue.start_argv(["1"]),
-    showjob.detail_argv("1"),
+    showjob.show_job_argv("1"),
     config.config_argv(),
     accounting.history_argv(3600),
     accounting.finished_argv(["1"]),

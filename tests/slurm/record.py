@@ -133,10 +133,10 @@ async def record_jobs(kept: Recorder) -> None:
     await kept.until(lambda jobs: any(job.estimated_start for job in _named(jobs, "next")))
     waiting = [job.job_id for job in _named(await client.my_jobs(), "next")]
     await kept.keep("squeue-start", queue.start_argv(waiting))
-    await kept.keep("scontrol-job", showjob.detail_argv(plain))
-    await kept.keep("scontrol-array", showjob.detail_argv(array.job_id))
-    await kept.keep("scontrol-task", showjob.detail_argv(f"{array.job_id}_1"))
-    await kept.keep("scontrol-het", showjob.detail_argv(het_id))
+    await kept.keep("scontrol-job", showjob.show_job_argv(plain))
+    await kept.keep("scontrol-array", showjob.show_job_argv(array.job_id))
+    await kept.keep("scontrol-task", showjob.show_job_argv(f"{array.job_id}_1"))
+    await kept.keep("scontrol-het", showjob.show_job_argv(het_id))
     await kept.keep("sinfo-groups", inventory.groups_argv())
     await kept.keep("scontrol-partition", inventory.partitions_argv())
     await kept.keep("scancel-other", jobcontrol.cancel_argv([plain]), user="mallory")
@@ -147,7 +147,7 @@ async def record_jobs(kept: Recorder) -> None:
     await kept.keep(
         "longer-refused", ["scontrol", "update", f"JobId={plain}", "TimeLimit=23-03:33:20"]
     )
-    await kept.keep("scontrol-unknown", showjob.detail_argv("99999"))
+    await kept.keep("scontrol-unknown", showjob.show_job_argv("99999"))
     await kept.keep("squeue-unknown", queue.jobs_argv(ids=["99999"]))
     await kept.clear()
 
@@ -248,7 +248,7 @@ async def record_outage(kept: Recorder, cluster: Cluster) -> None:
     await kept.keep("down-sacctmgr", associations.qos_argv())
     cluster.stop("login1", "slurmctld")
     await kept.keep("down-squeue", queue.jobs_argv())
-    await kept.keep("down-scontrol", showjob.detail_argv("1"))
+    await kept.keep("down-scontrol", showjob.show_job_argv("1"))
     await kept.keep("down-sinfo", inventory.groups_argv())
     await kept.keep("down-hold", jobcontrol.hold_argv(["1"]))
     await kept.keep("down-sbatch", submit.sbatch_argv(Request()), stdin=SLEEP)

@@ -13,7 +13,7 @@ from tests.slurm.runners import recording
 def test_one_job_with_a_hostile_name() -> None:
     answer = recording("scontrol-job")
     (job,) = showjob.read_details(answer.stdout)
-    assert answer.argv == tuple(showjob.detail_argv(job.id))
+    assert answer.argv == tuple(showjob.show_job_argv(job.id))
     assert job.name == HOSTILE
     assert (job.user, job.state, job.phase) == ("alice", "RUNNING", Phase.RUNNING)
     assert job.comment.strip() == "a=b c|d, e"
