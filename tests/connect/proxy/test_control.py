@@ -27,7 +27,8 @@ async def world() -> AsyncIterator[World]:
 
 
 async def test_every_address_shows_the_page_while_jupyter_is_not_there(world: World) -> None:
-    for target in ("/", "/lab", "/lab/tree/notebook.ipynb?token=x", "/_jupyter-hpc/", "/tree"):
+    addresses = ("/", "/lab", "/lab/tree/notebook.ipynb?token=x", "/_jupyter-hpc/", "/tree")
+    for target in (*addresses, "/lab/tree/files/a.ipynb", "/lab/tree/api/x.ipynb"):
         answer = await fetch(world.port, target, **HTML)
         assert answer.status == 200 and "Waiting in the queue" in answer.text
         assert answer.headers["cache-control"] == "no-store"
@@ -35,10 +36,12 @@ async def test_every_address_shows_the_page_while_jupyter_is_not_there(world: Wo
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
 
 
-async def test_programs_are_told_to_come_back(world: World) -> None:
+async def test_programs_are_asked_to_come_back(world: World) -> None:
     for target, headers in (
         ("/api/kernels", dict[str, Any]()),
         ("/lab/api/settings", HTML),
+        ("/files/a.csv", HTML),
+        ("/jupyter-hpc/jobs", HTML),
         ("/api/kernels/x/channels", {"Upgrade": "websocket", "Connection": "Upgrade"}),
         ("/lab", {"X_Requested_With": "XMLHttpRequest"}),
         ("/lab", {"Sec_Fetch_Mode": "cors"}),
