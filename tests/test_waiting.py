@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.waiting import eventually, until
+from tests.waiting import eventually, stays, until
 
 
 def test_the_first_true_answer_is_returned() -> None:
@@ -48,3 +48,11 @@ async def test_what_did_not_happen_is_told() -> None:
         eventually(lambda: len(seen) == 2, "two have come", seconds=0.02)
     with pytest.raises(AssertionError, match=r"not within 0\.02 s: only \[\]$"):
         await until(lambda: len(seen) == 2, lambda: f"only {seen}", seconds=0.02)
+
+
+async def test_what_must_not_happen_is_watched_for_the_whole_time() -> None:
+    rung = asyncio.Event()
+    await stays(lambda: not rung.is_set(), 0.05)
+    asyncio.get_running_loop().call_later(0.05, rung.set)
+    with pytest.raises(AssertionError, match=r"no longer after .* s: .*lambda: not rung.is_set"):
+        await stays(lambda: not rung.is_set(), 5)

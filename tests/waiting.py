@@ -65,6 +65,19 @@ async def until(condition: Callable[[], Any], told: Told = "", *, seconds: float
         await asyncio.sleep(_until_next(asked))
 
 
+async def stays(condition: Callable[[], bool], seconds: float) -> None:
+    """Assert that a condition holds now and for so many seconds: that something does not happen."""
+    deadline = time.monotonic() + seconds
+    while True:
+        asked = time.monotonic()
+        if not condition():
+            passed = seconds - (deadline - asked)
+            raise AssertionError(f"no longer after {passed:.2f} s: {_words(condition)}")
+        if time.monotonic() > deadline:
+            return
+        await asyncio.sleep(_until_next(asked))
+
+
 def _until_next(asked: float) -> float:
     """Seconds to the next question: half of the time is left to those who are waited for."""
     return max(0.01, time.monotonic() - asked)

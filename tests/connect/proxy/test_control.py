@@ -17,6 +17,7 @@ from jupyter_hpc.connect.proxy.server import MAX_CONNECTIONS
 from jupyter_hpc.connect.session.client import call_action, read_status
 from jupyter_hpc.errors import ConnectError, Unreachable
 from tests.connect.proxy.helpers import CONTROL_SECRET, HTML, Client, World, fetch, waiting_proxy
+from tests.connect.proxy.opened import arrived
 from tests.waiting import until
 
 
@@ -165,7 +166,10 @@ async def test_an_action_goes_on_when_its_page_is_closed(world: World) -> None:
         client.send(
             "/_jupyter-hpc/actions/slow", "POST", b"{}", X_Jupyter_Hpc_Secret=CONTROL_SECRET
         )
-        await asyncio.sleep(0.1)
+        await until(world.slow_began.is_set)
+    await until(lambda: all(getattr(one, "_read_eof", 0) for one in world.proxy._connections))
+    assert world.done == []
+    world.slow_may_end.set()
     await until(lambda: world.done == [("slow", {})])
 
 
@@ -206,9 +210,11 @@ async def test_a_body_in_pieces_is_waited_for(world: World) -> None:
             Content_Length="7",
             X_Jupyter_Hpc_Secret=CONTROL_SECRET,
         )
-        for byte in b'{"a":1}':
-            await asyncio.sleep(0.01)
-            client.writer.write(bytes((byte,)))
+        body = b'{"a":1}'
+        for end in range(1, len(body)):
+            client.writer.write(body[end - 1 : end])
+            await arrived(world, b"\r\n\r\n" + body[:end])
+        client.writer.write(body[-1:])
         assert (await client.answer()).status == 200
     assert world.done == [("stop", {"a": 1})]
 
