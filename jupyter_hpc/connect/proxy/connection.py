@@ -314,7 +314,7 @@ class BrowserConnection(Bridge):
         self._work = asyncio.ensure_future(work)
 
     def _set_timer(self, seconds: float, action: Callable[[], None] | None = None) -> None:
-        """Do `action` after so many seconds, in place of what was to be done before."""
+        """Do `action` after `seconds`, in place of what was to be done before."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -151,7 +151,7 @@ class ForwardConnection(Bridge):
         self._sent_line = b""
 
     def _send_pending(self, count: int) -> None:
-        """Send the first so many of the held bytes."""
+        """Send the first `count` of the held bytes."""
         pending, self._pending = self._pending, self._pending[count:]
         super().received(pending[:count])
 

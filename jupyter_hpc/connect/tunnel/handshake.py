@@ -58,7 +58,7 @@ class Handshake:
         self._settle()
 
     async def _take(self, size: int) -> bytes:
-        """The next so many bytes."""
+        """The next `size` bytes."""
         self._awaited, self._size = asyncio.get_running_loop().create_future(), size
         self._settle()
         try:

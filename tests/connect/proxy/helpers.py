@@ -19,6 +19,7 @@ from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import ConnectError, UsageError
 from tests.connect.tunnel.helpers import MutePipe, mute_pipe
 from tests.relay.harness import PATIENCE, SECRET, RelayProcess, running_relay
+from tests.waiting import until
 
 CONTROL_SECRET = "the-secret-of-the-proxy"
 
@@ -96,6 +97,7 @@ class World:
         self.node = node
         self.state: dict[str, Any] = {"state": "pending", "cluster": "ulysses", "text": "Waiting."}
         self.done: list[tuple[str, dict[str, Any]]] = []
+        self.slow_began, self.slow_may_end = asyncio.Event(), asyncio.Event()
         self.proxy = LocalProxy(0, lambda: self.state, self.actions(), CONTROL_SECRET)
         self.link = Link(SECRET, "laptop")
         self.pipe: MutePipe | None = None
@@ -112,7 +114,8 @@ class World:
             raise KeyError("a secret detail")
 
         async def slow(parameters: dict[str, Any]) -> dict[str, Any]:
-            await asyncio.sleep(0.3)
+            self.slow_began.set()
+            await self.slow_may_end.wait()
             self.done.append(("slow", parameters))
             return {}
 
@@ -145,10 +148,11 @@ class World:
         await self.plug()
         self.proxy.connect(self.link)
 
-    def cut(self) -> None:
+    async def cut(self) -> None:
         """The pipe is lost, and known to be lost."""
         assert self.pipe is not None
         self.pipe.abort()
+        await until(lambda: self.link.state == "down")
 
     async def serve(self) -> tornado.httpserver.HTTPServer:
         server = tornado.httpserver.HTTPServer(application(), max_body_size=1 << 30)

@@ -16,7 +16,7 @@ from tests.connect.proxy.helpers import Client, World, fetch, running_world
 from tests.connect.proxy.opened import HTML, WAITING, channel, held
 from tests.connect.tunnel.helpers import next_word
 from tests.relay.harness import PATIENCE
-from tests.waiting import until
+from tests.waiting import stays, until
 
 
 @pytest.fixture
@@ -32,10 +32,11 @@ async def test_running_requests_wait_and_are_answered(world: World) -> None:
     async with Client(world.port) as client:
         client.send("/api/slow/0.3")
         await until(lambda: world.link.streams == 1)
-        world.cut()
-        await asyncio.sleep(1)
+        await world.cut()
+        answer = asyncio.create_task(client.answer())
+        await stays(lambda: not answer.done(), seconds=1)  # Jupyter has answered meanwhile
         await world.plug()
-        assert (await client.answer()).text == "slow"
+        assert (await answer).text == "slow"
 
 
 async def test_websockets_do_not_notice(world: World) -> None:
@@ -43,8 +44,7 @@ async def test_websockets_do_not_notice(world: World) -> None:
     for number in range(30):
         await socket.write_message(f"{number}")
         if number % 10 == 5:
-            world.cut()
-            await asyncio.sleep(0.2)
+            await world.cut()
             await socket.write_message(f"cut {number}")
             await world.plug()
             assert await socket.read_message() == f"{number}"
@@ -56,13 +56,11 @@ async def test_websockets_do_not_notice(world: World) -> None:
 
 @pytest.mark.usefixtures("long_hold")
 async def test_a_new_request_is_held_and_goes_on(world: World) -> None:
-    world.cut()
-    await asyncio.sleep(0.05)
+    await world.cut()
     asked = asyncio.create_task(fetch(world.port, "/api/hash", "POST", b"x" * 3_000_000))
     page = asyncio.create_task(fetch(world.port, "/lab", **HTML))
     await held(world, 2)
-    await asyncio.sleep(0.5)
-    assert not asked.done() and not page.done()
+    await stays(lambda: not asked.done() and not page.done(), seconds=0.5)
     await world.plug()
     assert (await asked).text == hashlib.sha256(b"x" * 3_000_000).hexdigest()
     assert "JupyterLab" in (await page).text
@@ -72,8 +70,7 @@ async def test_a_new_request_is_told_to_come_back_after_a_short_hold(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(proxy_connection, "HOLD_API_SECONDS", 0.5)
-    world.cut()
-    await asyncio.sleep(0.05)
+    await world.cut()
     began = time.monotonic()
     answers = await asyncio.gather(
         fetch(world.port, "/api/kernels"),
@@ -91,13 +88,11 @@ async def test_what_jupyterlab_repeats_waits_with_it(
 ) -> None:
     """JupyterLab takes a 503 here for a lost server; page loads find a connection all the same."""
     monkeypatch.setattr(proxy_connection, "HOLD_API_SECONDS", 0.2)
-    world.cut()
-    await asyncio.sleep(0.05)
+    await world.cut()
     lists = [f"/api/{name}?1730000000000" for name in ("kernels", "sessions", "terminals")]
     tasks = [asyncio.create_task(fetch(world.port, path, Sec_Fetch_Mode="cors")) for path in lists]
     await held(world, 3)
-    await asyncio.sleep(1.5)
-    assert not any(task.done() for task in tasks)
+    await stays(lambda: not any(task.done() for task in tasks), seconds=1.5)
     assert (await fetch(world.port, lists[0], Sec_Fetch_Mode="cors")).status == 504
     assert (await fetch(world.port, lists[0])).status == 503
     assert (await fetch(world.port, "/api/contents", Sec_Fetch_Mode="cors")).status == 503
@@ -106,8 +101,7 @@ async def test_what_jupyterlab_repeats_waits_with_it(
 
 
 async def test_what_jupyterlab_repeats_ends_with_the_session(world: World) -> None:
-    world.cut()
-    await asyncio.sleep(0.05)
+    await world.cut()
     asked = asyncio.create_task(fetch(world.port, "/api/sessions", Sec_Fetch_Mode="cors"))
     await held(world)
     world.proxy.disconnect()
@@ -116,14 +110,15 @@ async def test_what_jupyterlab_repeats_ends_with_the_session(world: World) -> No
 
 @pytest.mark.usefixtures("long_hold")
 async def test_a_held_upload_is_not_collected(world: World) -> None:
-    world.cut()
-    await asyncio.sleep(0.05)
+    await world.cut()
     body = os.urandom(40_000_000)
     upload = asyncio.create_task(fetch(world.port, "/api/hash", "POST", body))
     await held(world)
-    await asyncio.sleep(1)
-    pending = [getattr(one, "_pending", b"") for one in world.proxy._connections]
-    assert len(pending) == 1 and 0 < len(pending[0]) < 2_000_000
+
+    def collected() -> list[int]:
+        return [len(getattr(one, "_pending", b"")) for one in world.proxy._connections]
+
+    await stays(lambda: len(collected()) == 1 and 0 < collected()[0] < 2_000_000, seconds=1)
     await world.plug()
     assert (await upload).text == hashlib.sha256(body).hexdigest()
 
@@ -131,12 +126,10 @@ async def test_a_held_upload_is_not_collected(world: World) -> None:
 @pytest.mark.usefixtures("long_hold")
 async def test_a_client_that_has_said_all_is_still_answered(world: World) -> None:
     async with Client(world.port) as client:
-        world.cut()
-        await asyncio.sleep(0.05)
+        await world.cut()
         client.send("/api/slow/0", Connection="close")
         client.writer.write_eof()
         await held(world)
-        await asyncio.sleep(0.3)
         await world.plug()
         # tornado ends a request whose client has closed its side; that end must come through.
         await client.rest()
@@ -145,8 +138,7 @@ async def test_a_client_that_has_said_all_is_still_answered(world: World) -> Non
 
 async def test_a_page_load_shows_the_status(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_connection, "HOLD_API_SECONDS", 60.0)
-    world.cut()
-    await asyncio.sleep(0.05)
+    await world.cut()
     world.state["state"] = "reconnecting"
     began = time.monotonic()
     answer = await fetch(world.port, "/lab", **HTML)
@@ -165,8 +157,7 @@ async def test_a_reload_on_a_kept_connection_shows_the_status(
         for client in (page, program):
             client.send("/lab")
             await client.answer()
-        world.cut()
-        await asyncio.sleep(0.05)
+        await world.cut()
         page.send("/lab", **HTML)
         program.send("/api/kernels")
         assert WAITING in (await page.answer()).text
@@ -181,11 +172,9 @@ async def test_a_held_request_on_a_kept_connection_goes_on(world: World) -> None
     async with Client(world.port) as client:
         client.send("/lab")
         await client.answer()
-        world.cut()
-        await asyncio.sleep(0.05)
+        await world.cut()
         client.send("/api/slow/0")
         await held(world)
-        await asyncio.sleep(0.3)
         await world.plug()
         assert (await client.answer()).text == "slow"
         client.send("/lab/again")
@@ -212,11 +201,11 @@ async def test_an_answer_that_comes_too_late_is_not_mixed_with_ours(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert world.pipe is not None
-    deciding = threading.Event()
+    deciding, may_decide = threading.Event(), threading.Event()
 
     def slowly(peer: object, local: object) -> str:
         deciding.set()
-        time.sleep(0.5)
+        may_decide.wait(PATIENCE)
         return "me"
 
     monkeypatch.setattr(proxy_connection, "peer_owner", slowly)
@@ -224,8 +213,12 @@ async def test_an_answer_that_comes_too_late_is_not_mixed_with_ours(
     async with Client(world.port) as client:
         client.send("/lab", **HTML)
         await until(deciding.is_set)
+        answer = asyncio.create_task(client.rest())
         world.pipe.speak()
-        raw = await client.rest()
+        await world.link.facts()
+        await stays(lambda: not answer.done(), seconds=0.3)  # Jupyter's answer is there by now
+        may_decide.set()
+        raw = await answer
     assert raw.count(b"HTTP/1.1 200") == 1 and WAITING.encode() in raw
 
 
@@ -235,6 +228,8 @@ async def test_a_request_into_a_silent_pipe_waits(world: World) -> None:
     world.pipe.fall_silent()
     async with Client(world.port) as client:
         client.send("/api/slow/0")
-        await asyncio.sleep(3)
+        answer = asyncio.create_task(client.answer())
+        await until(lambda: world.link.state == "suspect")
+        await stays(lambda: not answer.done(), seconds=0.5)
         world.pipe.speak()
-        assert (await client.answer()).text == "slow"
+        assert (await answer).text == "slow"

@@ -17,6 +17,7 @@ from jupyter_hpc.connect.proxy.server import MAX_CONNECTIONS
 from jupyter_hpc.connect.session.client import call_action, read_status
 from jupyter_hpc.errors import ConnectError, Unreachable
 from tests.connect.proxy.helpers import CONTROL_SECRET, HTML, Client, World, fetch, waiting_proxy
+from tests.connect.proxy.opened import arrived
 from tests.waiting import until
 
 
@@ -27,7 +28,8 @@ async def world() -> AsyncIterator[World]:
 
 
 async def test_every_address_shows_the_page_while_jupyter_is_not_there(world: World) -> None:
-    for target in ("/", "/lab", "/lab/tree/notebook.ipynb?token=x", "/_jupyter-hpc/", "/tree"):
+    addresses = ("/", "/lab", "/lab/tree/notebook.ipynb?token=x", "/_jupyter-hpc/", "/tree")
+    for target in (*addresses, "/lab/tree/files/a.ipynb", "/lab/tree/api/x.ipynb"):
         answer = await fetch(world.port, target, **HTML)
         assert answer.status == 200 and "Waiting in the queue" in answer.text
         assert answer.headers["cache-control"] == "no-store"
@@ -35,10 +37,12 @@ async def test_every_address_shows_the_page_while_jupyter_is_not_there(world: Wo
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
 
 
-async def test_programs_are_told_to_come_back(world: World) -> None:
+async def test_programs_are_asked_to_come_back(world: World) -> None:
     for target, headers in (
         ("/api/kernels", dict[str, Any]()),
         ("/lab/api/settings", HTML),
+        ("/files/a.csv", HTML),
+        ("/jupyter-hpc/jobs", HTML),
         ("/api/kernels/x/channels", {"Upgrade": "websocket", "Connection": "Upgrade"}),
         ("/lab", {"X_Requested_With": "XMLHttpRequest"}),
         ("/lab", {"Sec_Fetch_Mode": "cors"}),
@@ -162,7 +166,10 @@ async def test_an_action_goes_on_when_its_page_is_closed(world: World) -> None:
         client.send(
             "/_jupyter-hpc/actions/slow", "POST", b"{}", X_Jupyter_Hpc_Secret=CONTROL_SECRET
         )
-        await asyncio.sleep(0.1)
+        await until(world.slow_began.is_set)
+    await until(lambda: all(getattr(one, "_read_eof", 0) for one in world.proxy._connections))
+    assert world.done == []
+    world.slow_may_end.set()
     await until(lambda: world.done == [("slow", {})])
 
 
@@ -203,9 +210,11 @@ async def test_a_body_in_pieces_is_waited_for(world: World) -> None:
             Content_Length="7",
             X_Jupyter_Hpc_Secret=CONTROL_SECRET,
         )
-        for byte in b'{"a":1}':
-            await asyncio.sleep(0.01)
-            client.writer.write(bytes((byte,)))
+        body = b'{"a":1}'
+        for end in range(1, len(body)):
+            client.writer.write(body[end - 1 : end])
+            await arrived(world, b"\r\n\r\n" + body[:end])
+        client.writer.write(body[-1:])
         assert (await client.answer()).status == 200
     assert world.done == [("stop", {"a": 1})]
 

@@ -14,6 +14,7 @@ from jupyter_hpc.errors import PortTaken, UsageError
 from tests.connect.proxy.helpers import Client, World, fetch, running_world
 from tests.connect.proxy.opened import channel
 from tests.relay.harness import PATIENCE, echo, unix_server
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -40,9 +41,7 @@ async def test_forwards_carry_any_protocol(world: World) -> None:
         assert await asyncio.wait_for(client.reader.readline(), PATIENCE) == b"220 hello\r\n"
         for data in (b"HE", b"LO localhost\r\n"):
             client.writer.write(data)
-            await client.writer.drain()
-            await asyncio.sleep(0.05)
-        assert await asyncio.wait_for(client.reader.readline(), PATIENCE) == b"HELO localhost\r\n"
+            assert await asyncio.wait_for(client.reader.readexactly(len(data)), PATIENCE) == data
         binary = os.urandom(1 << 20)
         client.writer.write(binary)
         client.writer.write_eof()
@@ -64,9 +63,9 @@ async def test_a_forward_to_a_unix_socket_survives_a_cut(world: World) -> None:
         async with Client(port) as client:
             client.writer.write(b"one")
             assert await client.reader.readexactly(3) == b"one"
-            world.cut()
+            await world.cut()
             client.writer.write(b"two")
-            await asyncio.sleep(0.2)
+            await until(lambda: world.link._mux.kept_cost)
             await world.plug()
             assert await asyncio.wait_for(client.reader.readexactly(3), PATIENCE) == b"two"
 
@@ -135,11 +134,11 @@ async def storm(world: World, seconds: float, least: int) -> None:
 
     So many seconds, and until `least` of them went through.
     """
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     rounds = 0
 
     def goes_on() -> bool:
-        return time.monotonic() < until or rounds < least
+        return time.monotonic() < deadline or rounds < least
 
     async def download() -> None:
         nonlocal rounds
@@ -176,10 +175,9 @@ async def storm(world: World, seconds: float, least: int) -> None:
 
     async def cutter() -> None:
         while goes_on():
-            await asyncio.sleep(0.12)
+            await asyncio.sleep(0.12)  # how often it is cut
             if rounds % 2:
-                world.cut()
-                await asyncio.sleep(0.03)
+                await world.cut()
             await world.plug()
 
     await asyncio.gather(download(), download(), upload(), chat(), cutter())

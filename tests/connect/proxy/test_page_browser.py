@@ -17,7 +17,7 @@ from tests.browser.launching import launch_options
 from tests.connect.proxy.helpers import CONTROL_SECRET, World, running_world
 from tests.connect.proxy.test_page import HOSTILE
 from tests.tools import ROOT
-from tests.waiting import until
+from tests.waiting import stays, until
 
 
 @pytest.fixture
@@ -92,8 +92,7 @@ async def test_a_button_acts_after_its_question(world: World, tab: Page) -> None
     await tab.goto(f"http://localhost:{world.port}/lab")
     tab.once("dialog", lambda dialog: asyncio.ensure_future(dialog.dismiss()))
     await tab.get_by_role("button", name="Cancel the job").click()
-    await asyncio.sleep(0.2)
-    assert world.done == []
+    await stays(lambda: world.done == [], seconds=0.2)
     tab.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
     await tab.get_by_role("button", name="Cancel the job").click()
     await until(lambda: world.done)
@@ -124,7 +123,7 @@ async def test_a_reload_during_a_cut_shows_the_status_and_comes_back(
     address = f"http://localhost:{world.port}/lab"
     await tab.goto(address)
     await tab.locator("#lab").wait_for()
-    world.cut()
+    await world.cut()
     world.state["state"] = "reconnecting"
     await tab.reload()
     await tab.get_by_role("heading", name="Reconnecting").wait_for()

@@ -26,6 +26,7 @@ from jupyter_hpc.connect.session.client import call_action
 from jupyter_hpc.errors import ConnectError, PortTaken
 from tests.connect.proxy.helpers import CONTROL_SECRET, HTML, Client, World, fetch, waiting_proxy
 from tests.relay.harness import echo, unix_server
+from tests.waiting import stays
 
 
 @pytest.fixture
@@ -81,7 +82,6 @@ async def test_a_closed_port_can_be_opened_again_at_once(world: World) -> None:
 
 async def test_whose_a_connection_is(world: World) -> None:
     async with Client(world.port) as client:
-        await asyncio.sleep(0.05)
         peer = client.writer.get_extra_info("sockname")
         local = client.writer.get_extra_info("peername")
         assert peer_owner(peer, local) == "me"
@@ -180,10 +180,10 @@ async def test_who_sends_and_closes_at_once_is_not_taken_for_us(
 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)  # we are not root, who may do everything
     script = (
-        "import os, socket, struct, sys, time; os.setgid(65534); os.setuid(65534)\n"
+        "import os, socket, struct, sys; os.setgid(65534); os.setuid(65534)\n"
         "s = socket.socket(); s.connect(('127.0.0.1', int(sys.argv[1])))\n"
         f"s.sendall(b'{{launch}}'); {end}\n"
-        "s.close(); time.sleep(0.3)"
+        "s.close()"
     )
     await world.node.start()
     await world.open()
@@ -191,8 +191,7 @@ async def test_who_sends_and_closes_at_once_is_not_taken_for_us(
         port = await world.proxy.add_forward(0, f"unix:{world.node.folder}/service")
         # Not in a thread: when the loop goes on, the client is gone already.
         subprocess.run([sys.executable, "-c", script, str(port)], check=True, timeout=60)
-        await asyncio.sleep(0.5)
-        assert received in ([], [b""])
+        await stays(lambda: received in ([], [b""]), seconds=0.5)
     sockets = [socket.socket() for _ in range(2)]
     with sockets[0], sockets[1]:
         sockets[0].bind(("127.0.0.1", 0))

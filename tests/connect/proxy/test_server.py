@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.connect.proxy.helpers import Client, World, fetch, running_world
-from tests.connect.proxy.opened import HTML, WAITING, channel
+from tests.connect.proxy.opened import HTML, WAITING, arrived, channel
 from tests.relay.harness import PATIENCE, echo, unix_server
-from tests.waiting import until
+from tests.waiting import stays, until
 
 
 @pytest.fixture
@@ -82,8 +82,7 @@ async def test_a_head_in_pieces_on_a_kept_connection(world: World) -> None:
         client.send("/lab")
         await client.answer()
         client.writer.write(b"GET /lab/two HTTP/1.1\r\nHost: loc")
-        await client.writer.drain()
-        await asyncio.sleep(0.05)
+        await arrived(world, b"Host: loc")
         client.writer.write(f"alhost:{world.port}\r\n\r\n".encode())
         assert "lab /lab/two" in (await client.answer()).text
 
@@ -135,9 +134,13 @@ async def test_a_slow_reader_costs_no_memory_and_gets_everything(world: World) -
         relay_before = world.node.memory()
         client.send("/api/blob/200000000", Connection="close")
         await until(lambda: world.link.streams == 1)
-        await asyncio.sleep(1.3)
-        assert psutil.Process().memory_info().rss - before < 20_000_000
-        assert world.node.memory() - relay_before < 10_000
+        await stays(
+            lambda: (
+                psutil.Process().memory_info().rss - before < 20_000_000
+                and world.node.memory() - relay_before < 10_000
+            ),
+            1.3,
+        )
         other = await fetch(world.port, "/lab")
         assert other.status == 200, "one slow reader held up the others"
 

@@ -23,6 +23,7 @@ from tests.relay.harness import (
     SocketPipe,
     unix_server,
 )
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("status", [frames.NEW, frames.RESUMED])
@@ -83,7 +84,7 @@ async def test_a_pipe_that_closes_before_the_answer_is_an_error(tmp_path: object
             await Watched().link.attach(pipe)
         _, dead = await loop.create_unix_connection(SocketPipe, f"{tmp_path}/s")
         dead.abort()
-        await asyncio.sleep(0.05)
+        await until(lambda: dead.closed)
         with pytest.raises(ConnectError, match="closed before"):
             await Watched().link.attach(dead)
         assert time.monotonic() - began < link_module.REPLY_SECONDS / 3
@@ -177,15 +178,15 @@ async def test_an_upload_over_a_slow_line_neither_blocks_nor_alarms(
     await link.attach(pipe)
     upload = opened(link)
     assert upload.stream is not None
-    until = time.monotonic() + 6
+    deadline = time.monotonic() + 6
     waits = []
-    while time.monotonic() < until:
+    while time.monotonic() < deadline:
         while not upload.paused:
             upload.stream.send(os.urandom(100_000))
         began = time.monotonic()
         await link.facts()
         waits.append(time.monotonic() - began)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # how often it is asked
     assert watched.kinds() == [LinkUp], "it suspects its own upload"
     assert statistics.median(waits[len(waits) // 2 :]) < 5, "questions wait behind the upload"
     assert pipe.idle < 0.2 * pipe.turns, "the line is not used"
