@@ -34,7 +34,7 @@ OURS = "jupyter_hpc"
 _LIBRARIES = {"asyncssh": logging.WARNING, "asyncio": logging.WARNING}
 
 #: Characters of a message that are looked at; a line has 2,000 of them at most.
-_LONGEST_MESSAGE = 20_000
+_MAX_MESSAGE_CHARACTERS = 20_000
 
 #: Levels of the terminal for -v and -vv.
 _SHOWN = (logging.WARNING, logging.INFO, logging.DEBUG)
@@ -216,7 +216,7 @@ class _Lines(logging.Formatter):
         moment = datetime.fromtimestamp(record.created, timezone.utc)
         stamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         name = record.name.removeprefix(f"{OURS}.")
-        message = printable(self._log.redact(record.getMessage()[:_LONGEST_MESSAGE]))
+        message = printable(self._log.redact(record.getMessage()[:_MAX_MESSAGE_CHARACTERS]))
         lines = [f"{stamp} {record.levelname} {self._log.session} {name}: {message}"]
         if record.exc_info:
             trace = self._log.redact(self.formatException(record.exc_info))
