@@ -10,7 +10,8 @@ from typing import Any
 import asyncssh
 
 from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
-from jupyter_hpc.connect.ssh.hop import PACKET, WINDOW, Hop
+from jupyter_hpc.connect.ssh.carrier import PACKET, WINDOW
+from jupyter_hpc.connect.ssh.hop import Hop
 from jupyter_hpc.connect.ssh.interfaces import Connection, RemoteProcess
 from jupyter_hpc.connect.ssh.keys import KeyRing
 from jupyter_hpc.connect.ssh.node import open_second_hop
@@ -83,7 +84,7 @@ class SshConnection:
         To give up the question itself would leave an open session on the server, which allows
         only so many on one connection.
         """
-        process = ChannelProcess(self._hop.express)
+        process = ChannelProcess()
         opening = asyncio.ensure_future(self._session(process, line))
         try:
             await within(asyncio.shield(opening), timeout)
@@ -155,7 +156,7 @@ class SshLogin(SshConnection):
 
     async def open_tcp(self, host: str, port: int, *, timeout: float = 15.0) -> BytePipe:
         opening: Any = self._hop.connection.create_connection(
-            lambda: ChannelTcp(self._hop.express), host, port, window=WINDOW, max_pktsize=PACKET
+            ChannelTcp, host, port, window=WINDOW, max_pktsize=PACKET
         )
         try:
             _, pipe = await within(opening, timeout)

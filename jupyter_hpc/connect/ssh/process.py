@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from typing import Any
 
 import asyncssh
 
-from jupyter_hpc.connect.ssh.express import Express
-from jupyter_hpc.connect.ssh.lean import lean_channel
 from jupyter_hpc.connect.ssh.pipe import HIGH_WATER, LOW_WATER, STDERR_LIMIT, Receiving
-from jupyter_hpc.connect.ssh.seal import Packets
 
 #: A 32 kB packet of the inner hop and its header do not fit one packet of the outer
 #: hop; pieces a little smaller do, and upload a fifth faster.
@@ -23,23 +19,17 @@ _SIGNALS = {"HUP": -1, "INT": -2, "KILL": -9, "PIPE": -13, "TERM": -15}
 class ChannelPipe(Receiving):
     """A byte pipe over an SSH channel."""
 
-    def __init__(self, express: Express | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._channel: Any = None
-        self._write_packets: Callable[[Packets], object] = _nowhere
-        self._express = express
 
     def write(self, data: bytes) -> None:
         """Writing to a pipe that is gone is no error: its end is reported elsewhere."""
         if self.ended or self._hung_up:
             return
         with contextlib.suppress(OSError):
-            if len(data) <= PIECE:
-                self._channel.write(data)
-                return
-            view = memoryview(data)
-            starts = range(0, len(data), PIECE)
-            self._write_packets([(view[start : start + PIECE],) for start in starts])
+            for start in range(0, len(data), PIECE):
+                self._channel.write(data[start : start + PIECE])
 
     def write_eof(self) -> None:
         if not self.ended:
@@ -71,7 +61,6 @@ class ChannelPipe(Receiving):
             chan.abort()
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "no longer wanted")
         self._channel = chan
-        self._write_packets = lean_channel(chan, self._express)
         chan.set_write_buffer_limits(high=HIGH_WATER, low=LOW_WATER)
 
     def session_started(self) -> None:
@@ -100,8 +89,8 @@ class ChannelTcp(ChannelPipe, asyncssh.SSHTCPSession[bytes]):
 class ChannelProcess(ChannelPipe, asyncssh.SSHClientSession[bytes]):
     """A command on the other host."""
 
-    def __init__(self, express: Express | None = None) -> None:
-        super().__init__(express)
+    def __init__(self) -> None:
+        super().__init__()
         self._stderr = bytearray()
         self._code: int | None = None
 
@@ -132,7 +121,3 @@ class ChannelProcess(ChannelPipe, asyncssh.SSHClientSession[bytes]):
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
         self._code = _SIGNALS.get(signal, -1)
-
-
-def _nowhere(packets: Packets) -> None:
-    """Before there is a channel."""

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import asyncssh
 import pytest
-
 from jupyter_hpc.connect.ssh.lean import lean
+
 from jupyter_hpc.connect.ssh.process import ChannelProcess
 
 CIPHER = "aes128-gcm@openssh.com"
