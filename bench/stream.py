@@ -260,7 +260,7 @@ def chain(laptop: Laptop, tcp_port: int) -> Iterator[int]:
 
 @contextlib.asynccontextmanager
 async def stream(laptop: Laptop, folder: str) -> AsyncIterator[int]:
-    """Gate, link and pipe of this project, over the first rung."""
+    """Gate, link and pipe of this project, over the first transport."""
     login = Login(host=("login1",), ssh_config=str(laptop.ssh_config))
     connections = Connections(await open_login(login, NoPrompter()), NoPrompter())
     argv = ("python3", f"{folder}/relay.py", "--attach", f"{folder}/relay.sock")

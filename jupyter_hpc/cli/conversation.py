@@ -21,8 +21,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion
-from jupyter_hpc.connect.ssh.prompts import Field, Question
+from jupyter_hpc.connect.ssh.prompts import Field, HostKeyQuestion, Question
 from jupyter_hpc.errors import PromptNeeded
 
 

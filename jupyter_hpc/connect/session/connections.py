@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress, StepRunner
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
-from jupyter_hpc.connect.ssh.interfaces import Connection, LoginConnection
-from jupyter_hpc.connect.ssh.login import KeyRing, Knocked, find_master, knock, open_login
+from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection
+from jupyter_hpc.connect.ssh.login import KeyRing, Reachable, find_master, open_login, probe
 from jupyter_hpc.connect.ssh.prompts import NoPrompter, Prompter
 from jupyter_hpc.connect.tunnel import transports
 from jupyter_hpc.connect.tunnel.transports import Attach, Connections
@@ -63,7 +62,7 @@ class Way:
     def alive(self) -> bool:
         return self._connections is not None and not self._connections.login.closed
 
-    async def log_in(self, *, ask: bool, knocked: Knocked | None = None) -> None:
+    async def log_in(self, *, ask: bool, knocked: Reachable | None = None) -> None:
         """A new login connection in place of the old one.
 
         Without `ask` nothing is begun that a person would have to answer.
@@ -88,7 +87,7 @@ class Way:
         self._needs_person = login.needs_person
         self._connections = Connections(login, prompter)
 
-    def _spend_login(self, knocked: Knocked | None) -> None:
+    def _spend_login(self, knocked: Reachable | None) -> None:
         """Unreachable when there were too many logins; whoever calls comes back later."""
         now = time.monotonic()
         if len(self._logins) == _MOST_LOGINS and now - self._logins[0] < _LOGIN_SPAN:
@@ -101,10 +100,10 @@ class Way:
             )
         self._logins.append(now)
 
-    async def _open(self, prompter: Prompter, knocked: Knocked | None) -> LoginConnection:
+    async def _open(self, prompter: Prompter, knocked: Reachable | None) -> LoginConnection:
         settings = self._profile.login
         try:
-            return await open_login(settings, prompter, ring=self._ring, knocked=knocked)
+            return await open_login(settings, prompter, ring=self._ring, reachable=knocked)
         except UsageError as error:
             # The profile's own sentence often says what is missing: a VPN, a running demo.
             raise UsageError(error.message, f"{error.hint} {settings.network}".strip()) from error
@@ -161,7 +160,7 @@ class Way:
             remembered=self._remembered or None,
             timeout=_HOP_SECONDS,
         )
-        self.rung, self.reason = chosen.rung, chosen.reason
+        self.rung, self.reason = chosen.transport, chosen.reason
         return chosen.pipe
 
     def _attach(self, address: ServerAddress) -> Attach:
@@ -171,9 +170,9 @@ class Way:
         direct = (self._node_name, address.port) if address.port else None
         return Attach(self._node_name, tuple(address.attach_argv), tuple(step), direct)
 
-    async def knock(self) -> Knocked:
+    async def knock(self) -> Reachable:
         """The login host's network answer; sends nothing that counts as a login."""
-        return await knock(self._profile.login, ring=self._ring)
+        return await probe(self._profile.login, ring=self._ring)
 
     def close(self) -> None:
         """Let go of all connections; what runs on the cluster goes on."""

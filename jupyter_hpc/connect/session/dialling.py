@@ -8,8 +8,8 @@ from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import OpenJob, server_lives
 from jupyter_hpc.connect.session.connections import Way
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
-from jupyter_hpc.connect.ssh.login import Knocked
+from jupyter_hpc.connect.ssh.interfaces import BytePipe
+from jupyter_hpc.connect.ssh.login import Reachable
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import CommandError, ConnectError, PipeRefused, RelayGone, SlurmError
 from jupyter_hpc.slurm.client import SlurmClient
@@ -40,7 +40,7 @@ class Dialler:
         self._link = link
         self._failed = False  # the last attempt did
 
-    async def knock(self) -> Knocked | None:
+    async def knock(self) -> Reachable | None:
         """Nothing has to be knocked at while the login connection itself is trusted.
 
         After an attempt that failed it is asked first: a node that hangs must not make us

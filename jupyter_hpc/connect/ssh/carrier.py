@@ -21,15 +21,15 @@ from typing import Any, Protocol
 import asyncssh
 
 #: Receive window and packet size of every channel, also of the one that carries a hop.
-WINDOW = 8 * 1024 * 1024
-PACKET = 64 * 1024
+WINDOW_BYTES = 8 * 1024 * 1024
+MAX_PACKET_BYTES = 64 * 1024
 
 #: Bytes that one read of the socket takes at most, and that asyncssh gets at once.
-READ_SIZE = 256 * 1024
-PIECE_SIZE = 32 * 1024
+READ_BYTES = 256 * 1024
+PIECE_BYTES = 32 * 1024
 
 #: Gathered bytes above this do not wait for the end of the turn.
-MAX_GATHERED = 1024 * 1024
+MAX_GATHERED_BYTES = 1024 * 1024
 
 #: Asked of a connection, answered by its carrier: None once the connection has given it up.
 _CARRIED = "jupyter_hpc_carrier"
@@ -48,9 +48,9 @@ class _Below(Protocol):
 class Carrier(asyncio.Transport):
     """The transport of one SSH connection."""
 
-    def __init__(self, connection: Any, hop_below: Tunnel | None) -> None:
+    def __init__(self, hop_below: Tunnel | None) -> None:
         super().__init__()
-        self._connection = connection
+        self.connection: Any = None
         self._hop_below = hop_below
         self._below: _Below | None = None
         self._gathered: list[bytes] = []
@@ -59,7 +59,7 @@ class Carrier(asyncio.Transport):
     def open(self, below: _Below) -> None:
         """Begin to carry."""
         self._below = below
-        self._connection.connection_made(self)
+        self.connection.connection_made(self)
 
     def deliver(self, data: bytes) -> None:
         """Hand bytes to the connection, unless it has given up.
@@ -67,8 +67,8 @@ class Carrier(asyncio.Transport):
         One that found a packet wrong or missing closes its transport only in the next turn of
         the loop, and would until then take what follows.
         """
-        if self._connection.get_extra_info(_CARRIED) is not None:
-            self._connection.data_received(data)
+        if self.connection.get_extra_info(_CARRIED) is not None:
+            self.connection.data_received(data)
 
     # What the connection asks of its transport.
 
@@ -77,7 +77,7 @@ class Carrier(asyncio.Transport):
             asyncio.get_running_loop().call_soon(self.flush)
         self._gathered.append(bytes(data))
         self._gathered_size += len(data)
-        if self._gathered_size > MAX_GATHERED:
+        if self._gathered_size > MAX_GATHERED_BYTES:
             self.flush()
 
     def flush(self) -> None:
@@ -114,42 +114,36 @@ class Tunnel:
 
     def __init__(self, below: Tunnel | None = None) -> None:
         """`below` carries the hop whose channel this one uses."""
-        self._below = below
-        self._connection: Any = None
-        self._carrier: Carrier | None = None
+        self._carrier = Carrier(below)
 
     async def create_connection(self, factory: Any, host: str, port: int) -> Any:
         """Called by asyncssh: the transport, and the connection that `factory` makes."""
-        self._connection = factory()
-        self._carrier = Carrier(self._connection, self._below)
+        self._carrier.connection = factory()
         await self._open(host, port)
-        return self._carrier, self._connection
+        return self._carrier, self._carrier.connection
 
     async def _open(self, host: str, port: int) -> None:
         raise NotImplementedError
 
     def flush(self) -> None:
         """Send at once what was gathered, here and below."""
-        if self._carrier is not None:
-            self._carrier.flush()
+        self._carrier.flush()
 
     def close(self) -> None:
         """Give up what carries the connection."""
-        if self._carrier is not None:
-            self._carrier.abort()
+        self._carrier.abort()
 
     # Called by asyncio and asyncssh.
 
     def connection_made(self, transport: Any) -> None:
-        assert self._carrier is not None
         self._carrier.open(transport)
 
     def eof_received(self) -> bool:
-        self._connection.eof_received()
+        self._carrier.connection.eof_received()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._connection.connection_lost(exc)
+        self._carrier.connection.connection_lost(exc)
 
 
 class SocketCarrier(Tunnel, asyncio.BufferedProtocol):
@@ -158,7 +152,7 @@ class SocketCarrier(Tunnel, asyncio.BufferedProtocol):
     def __init__(self, sock: socket.socket) -> None:
         super().__init__()
         self._sock = sock
-        self._buffer = memoryview(bytearray(READ_SIZE))
+        self._buffer = memoryview(bytearray(READ_BYTES))
 
     async def _open(self, host: str, port: int) -> None:
         await asyncio.get_running_loop().create_connection(lambda: self, sock=self._sock)
@@ -172,9 +166,8 @@ class SocketCarrier(Tunnel, asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        assert self._carrier is not None
-        for start in range(0, nbytes, PIECE_SIZE):
-            self._carrier.deliver(bytes(self._buffer[start : min(start + PIECE_SIZE, nbytes)]))
+        for start in range(0, nbytes, PIECE_BYTES):
+            self._carrier.deliver(bytes(self._buffer[start : min(start + PIECE_BYTES, nbytes)]))
 
 
 class ChannelCarrier(Tunnel, asyncssh.SSHTCPSession[bytes]):
@@ -186,9 +179,8 @@ class ChannelCarrier(Tunnel, asyncssh.SSHTCPSession[bytes]):
 
     async def _open(self, host: str, port: int) -> None:
         await self._hop.create_connection(
-            lambda: self, host, port, window=WINDOW, max_pktsize=PACKET
+            lambda: self, host, port, window=WINDOW_BYTES, max_pktsize=MAX_PACKET_BYTES
         )
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
-        assert self._carrier is not None
         self._carrier.deliver(data)

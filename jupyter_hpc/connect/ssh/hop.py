@@ -15,11 +15,17 @@ import asyncssh
 from jupyter_hpc.connect.ssh.auth import Client
 from jupyter_hpc.connect.ssh.carrier import ChannelCarrier, SocketCarrier, Tunnel
 from jupyter_hpc.connect.ssh.dial import dial
-from jupyter_hpc.connect.ssh.hostkeys import KnownHosts, KnownKey
+from jupyter_hpc.connect.ssh.hostkeys import (
+    KnownHosts,
+    KnownKey,
+    decide,
+    host_key_order,
+    imported,
+    known_keys,
+)
 from jupyter_hpc.connect.ssh.keys import KeyRing
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.settings import Settings, config_files
-from jupyter_hpc.connect.ssh.trust import decide, host_key_order, imported, known_keys
 from jupyter_hpc.errors import (
     AuthenticationFailed,
     ConnectError,
@@ -44,7 +50,7 @@ CIPHERS = (
 #: Keepalives hold NAT entries open. They must not end a connection early: the stream
 #: above notices silence within 2 s by itself, and where a new login needs a person the
 #: old connection is worth waiting for.
-_KEEPALIVE_INTERVAL = 15
+_KEEPALIVE_SECONDS = 15
 _KEEPALIVE_COUNT = 40
 
 
@@ -151,7 +157,7 @@ def _options(client: Client, settings: Settings, known: list[KnownKey]) -> dict[
         "request_pty": False,
         "connect_timeout": None,
         "login_timeout": 0,
-        "keepalive_interval": settings.option("ServerAliveInterval") or _KEEPALIVE_INTERVAL,
+        "keepalive_interval": settings.option("ServerAliveInterval") or _KEEPALIVE_SECONDS,
         "keepalive_count_max": max(settings.option("ServerAliveCountMax", 0), _KEEPALIVE_COUNT),
     }
     if settings.target.user:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from jupyter_hpc.connect.session.reconnect import PersonNeeded, Redial, RedialEvent, Timing
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
+from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link
 from tests.connect.tunnel.helpers import MutePipe, mute_pipe
 from tests.relay.harness import PATIENCE, SECRET, RelayProcess
