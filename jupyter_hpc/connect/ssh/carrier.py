@@ -54,7 +54,7 @@ class Carrier(asyncio.Transport):
         self._hop_below = hop_below
         self._below: _Below | None = None
         self._gathered: list[bytes] = []
-        self._gathered_size = 0
+        self.gathered_bytes = 0
 
     def open(self, below: _Below) -> None:
         """Begin to carry."""
@@ -76,15 +76,15 @@ class Carrier(asyncio.Transport):
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self.flush)
         self._gathered.append(bytes(data))
-        self._gathered_size += len(data)
-        if self._gathered_size > MAX_GATHERED_BYTES:
+        self.gathered_bytes += len(data)
+        if self.gathered_bytes > MAX_GATHERED_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Send what was gathered."""
         if not self._gathered or self._below is None:
             return
-        gathered, self._gathered, self._gathered_size = self._gathered, [], 0
+        gathered, self._gathered, self.gathered_bytes = self._gathered, [], 0
         if not self._below.is_closing():
             self._below.write(b"".join(gathered))
         if self._hop_below is not None:
