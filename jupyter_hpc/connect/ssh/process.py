@@ -16,8 +16,8 @@ from jupyter_hpc.connect.ssh.pipe import (
     Receiving,
 )
 
-#: A 32 kB packet of the inner hop and its header do not fit one packet of the outer
-#: hop; pieces a little smaller do, and upload a fifth faster.
+#: What OpenSSH takes in one packet, less a header. asyncssh would cut larger writes itself, with
+#: one more copy; a frame of the stream is four such pieces (relay/bridge.py).
 PIECE_BYTES = 32768 - 64
 
 _SIGNALS = {"HUP": -1, "INT": -2, "KILL": -9, "PIPE": -13, "TERM": -15}
