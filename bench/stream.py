@@ -3,8 +3,9 @@
     python -m bench stream
 
 Two hops, one source on the node that is the same for all. Rounds are interleaved, so that a
-busy machine is busy for everybody; medians are printed with their ratio to `ssh -J`. With all
-parts on one machine the figures are processor cost: read the ratios, not the megabytes.
+busy machine is busy for everybody; medians are printed, and the median of the ratios to `ssh -J`
+in the same round. With all parts on one machine the figures are processor cost: read the ratios,
+not the megabytes.
 
 down, up    MB/s of one transfer           rtt        microseconds of an idle round trip
 loaded      ms of a round trip while a     new        ms from connect to the first answer
@@ -17,12 +18,15 @@ import asyncio
 import contextlib
 import json
 import os
+import platform
 import socket
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+
+import asyncssh
 
 from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.proxy.server import LocalProxy
@@ -37,8 +41,8 @@ from tests.cluster.laptop import Laptop
 NODE = "cpu01"
 USER = "alice"
 SECRET = "a secret of more than sixteen characters"
-MEGABYTES = 128
-ROUNDS = 4
+MEGABYTES = 64
+ROUNDS = 8
 
 #: Answers like a small web server, on a unix socket and on a TCP port of loopback.
 SOURCE = """
@@ -176,17 +180,17 @@ async def rounds(ports: dict[str, int]) -> dict[str, list[dict[str, float]]]:
 
 
 def show(results: dict[str, list[dict[str, float]]]) -> None:
+    openssh = subprocess.run(["ssh", "-V"], capture_output=True, text=True, check=True).stderr
+    print(f"asyncssh {asyncssh.__version__}, Python {platform.python_version()}, {openssh.strip()}")
     columns = list(results["ssh -J"][0])
     print(f"{'':14}" + "".join(f"{column:>18}" for column in columns))
-    medians = {
-        name: {column: statistics.median(one[column] for one in runs) for column in columns}
-        for name, runs in results.items()
-    }
-    for name, values in medians.items():
-        cells = (
-            f"{values[column]:.4g} ({values[column] / medians['ssh -J'][column]:.2f}x)"
-            for column in columns
-        )
+    for name, runs in results.items():
+        cells = []
+        for column in columns:
+            values = [one[column] for one in runs]
+            pairs = zip(values, results["ssh -J"], strict=True)
+            ratio = statistics.median(value / other[column] for value, other in pairs)
+            cells.append(f"{statistics.median(values):.4g} ({ratio:.2f}x)")
         print(f"{name:14}" + "".join(f"{cell:>18}" for cell in cells))
 
 
@@ -260,7 +264,7 @@ def chain(laptop: Laptop, tcp_port: int) -> Iterator[int]:
 
 @contextlib.asynccontextmanager
 async def stream(laptop: Laptop, folder: str) -> AsyncIterator[int]:
-    """Proxy, link and pipe of this project, over the first rung."""
+    """Proxy, link and pipe of this project, over the first transport."""
     login = Login(host=("login1",), ssh_config=str(laptop.ssh_config))
     connections = Connections(await open_login(login, NoPrompter()), NoPrompter())
     argv = ("python3", f"{folder}/relay.py", "--attach", f"{folder}/relay.sock")

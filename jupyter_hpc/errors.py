@@ -20,7 +20,7 @@ HpcError
    · PromptNeeded          a person has to answer, and there is no terminal
    · HostKeyRefused        the host key is unknown and declined, or has changed
      · HostKeyChanged        it is not the key that a known_hosts file has
-   · PipeRefused           one transport cannot be used
+   · PipeRefused           one transport cannot be used on this cluster
    · RelayGone             the way to the node is open, but no relay answers at its end
    · LaunchFailed          Jupyter could not be started in the job
    · SessionEnded          the job behind the session is over

@@ -24,8 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion
-from jupyter_hpc.connect.ssh.prompts import Field, Question
+from jupyter_hpc.connect.ssh.prompts import Field, HostKeyQuestion, Question
 from jupyter_hpc.errors import PromptNeeded
 
 

@@ -20,8 +20,7 @@ from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
-from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion
-from jupyter_hpc.connect.ssh.prompts import Prompter, terminal_prompter
+from jupyter_hpc.connect.ssh.prompts import HostKeyQuestion, Prompter, terminal_prompter
 from jupyter_hpc.errors import ConnectError, PromptNeeded
 from jupyter_hpc.runner import Background
 from jupyter_hpc.text import printable_lines

@@ -44,7 +44,8 @@ def sleeps(text: str) -> Iterator[int]:
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or not _is_sleep(node.func):
             continue
-        turns = [isinstance(arg, ast.Constant) and arg.value == 0 for arg in node.args] == [True]
+        first = node.args[0] if node.args else None
+        turns = isinstance(first, ast.Constant) and first.value == 0
         # The formatter may break the line; the reason stands at its end.
         said = lines[(node.end_lineno or node.lineno) - 1].partition(MEANT)[2].strip()
         if not turns and not said:

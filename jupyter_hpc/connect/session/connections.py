@@ -7,7 +7,6 @@ pipe over the transport that worked before.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Sequence
@@ -15,9 +14,8 @@ from typing import TypeVar
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress, StepRunner
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
-from jupyter_hpc.connect.ssh.interfaces import Connection, LoginConnection
-from jupyter_hpc.connect.ssh.login import KeyRing, Knocked, find_master, knock, open_login
+from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection
+from jupyter_hpc.connect.ssh.login import KeyRing, Reachable, find_master, open_login, probe
 from jupyter_hpc.connect.ssh.prompts import NoPrompter, Prompter
 from jupyter_hpc.connect.tunnel import transports
 from jupyter_hpc.connect.tunnel.link import Link
@@ -27,8 +25,6 @@ from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, Runner
 from jupyter_hpc.slurm import allocate
 
 T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 #: A second hop, or a pipe, through a healthy login connection takes a fraction of this.
 _HOP_SECONDS = 15.0
@@ -73,7 +69,7 @@ class ClusterConnections:
     def alive(self) -> bool:
         return self._connections is not None and not self._connections.login.closed
 
-    async def log_in(self, *, ask: bool, reachable: Knocked | None = None) -> None:
+    async def log_in(self, *, ask: bool, reachable: Reachable | None = None) -> None:
         """A new login connection in place of the old one.
 
         Without `ask` nothing is begun that a person would have to answer.
@@ -98,7 +94,7 @@ class ClusterConnections:
         self._needs_person = login.needs_person
         self._connections = Connections(login, prompter)
 
-    def _spend_login(self, reachable: Knocked | None) -> None:
+    def _spend_login(self, reachable: Reachable | None) -> None:
         """Unreachable when there were too many logins; whoever calls comes back later."""
         now = time.monotonic()
         if len(self._logins) == _MAX_LOGINS and now - self._logins[0] < _LOGIN_SPAN_SECONDS:
@@ -111,10 +107,10 @@ class ClusterConnections:
             )
         self._logins.append(now)
 
-    async def _open(self, prompter: Prompter, reachable: Knocked | None) -> LoginConnection:
+    async def _open(self, prompter: Prompter, reachable: Reachable | None) -> LoginConnection:
         settings = self._profile.login
         try:
-            return await open_login(settings, prompter, ring=self._ring, knocked=reachable)
+            return await open_login(settings, prompter, ring=self._ring, reachable=reachable)
         except UsageError as error:
             # The profile's own sentence often says what is missing: a VPN, a running demo.
             raise UsageError(error.message, f"{error.hint} {settings.network}".strip()) from error
@@ -173,8 +169,7 @@ class ClusterConnections:
             remembered=self._remembered or None,
             timeout=_HOP_SECONDS,
         )
-        self.transport, self.reason = chosen.rung, chosen.reason
-        _log.info("transport %s: %s", self.transport, self.reason)
+        self.transport, self.reason = chosen.transport, chosen.reason
         return chosen.pipe
 
     def _attach(self, address: ServerAddress) -> Attach:
@@ -184,9 +179,9 @@ class ClusterConnections:
         direct = (self._node_name, address.port) if address.port else None
         return Attach(self._node_name, tuple(address.attach_argv), tuple(step), direct)
 
-    async def probe(self) -> Knocked:
+    async def probe(self) -> Reachable:
         """The login host's network answer; sends nothing that counts as a login."""
-        return await knock(self._profile.login, ring=self._ring)
+        return await probe(self._profile.login, ring=self._ring)
 
     def close(self) -> None:
         """Let go of all connections; what runs on the cluster goes on."""

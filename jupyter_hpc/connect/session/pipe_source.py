@@ -9,8 +9,8 @@ from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import OpenJob, server_lives
 from jupyter_hpc.connect.session.connections import ClusterConnections
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
-from jupyter_hpc.connect.ssh.login import Knocked
+from jupyter_hpc.connect.ssh.interfaces import BytePipe
+from jupyter_hpc.connect.ssh.login import Reachable
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import CommandError, ConnectError, PipeRefused, RelayGone, SlurmError
 from jupyter_hpc.slurm.client import SlurmClient
@@ -48,7 +48,7 @@ class PipeSource:
         self._link = link
         self._failed = False  # the last attempt did
 
-    async def probe(self) -> Knocked | None:
+    async def probe(self) -> Reachable | None:
         """No host has to be probed while the login connection itself is trusted.
 
         After an attempt that failed it is asked first: a node that hangs must not make us

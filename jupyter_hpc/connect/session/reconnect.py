@@ -25,7 +25,7 @@ from typing import Any, Protocol, TypeVar
 
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.retry import AWAY, Retry, limited
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
+from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link, session_taken
 from jupyter_hpc.errors import ConnectError, HpcError, Unreachable
 from jupyter_hpc.waiting import finish

@@ -20,10 +20,10 @@ from jupyter_hpc.connect.ssh.settings import Settings
 from jupyter_hpc.text import printable, printable_lines
 
 #: Wrong passphrases never reach the network, so they may be typed again, as with ssh.
-_PASSPHRASE_TRIES = 3
+_MAX_PASSPHRASE_TRIES = 3
 
 #: Banners are shown up to here.
-_BANNER_LIMIT = 8000
+_MAX_BANNER_CHARACTERS = 8000
 
 
 class Client(asyncssh.SSHClient):
@@ -61,7 +61,7 @@ class Client(asyncssh.SSHClient):
         return False
 
     def auth_banner_received(self, msg: str, lang: str) -> None:
-        text = printable_lines(msg[:_BANNER_LIMIT]).strip()
+        text = printable_lines(msg[:_MAX_BANNER_CHARACTERS]).strip()
         if text:
             self._prompter.tell(text)
 
@@ -114,12 +114,12 @@ class Client(asyncssh.SSHClient):
         return answers
 
     async def unlock(self, path: str) -> asyncssh.SSHKey | None:
-        """The key of a file with a passphrase; see ssh_keys.LockedKeyPair."""
+        """The key of a file with a passphrase; see keys.LockedKeyPair."""
         if not self._prompter.can_ask:
             self.unasked.append(f"the passphrase of {path}")
             return None
         field = Field(f"Enter passphrase for key '{path}':")
-        for _ in range(_PASSPHRASE_TRIES):
+        for _ in range(_MAX_PASSPHRASE_TRIES):
             (passphrase,) = await self._ask(Question(self._name, (field,)))
             if not passphrase:
                 return None

@@ -9,9 +9,9 @@ from typing import Any
 
 import asyncssh
 
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
-from jupyter_hpc.connect.ssh.hop import PACKET, WINDOW, Hop
-from jupyter_hpc.connect.ssh.interfaces import Connection, RemoteProcess
+from jupyter_hpc.connect.ssh.carrier import MAX_PACKET_BYTES, WINDOW_BYTES
+from jupyter_hpc.connect.ssh.hop import Hop
+from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, RemoteProcess
 from jupyter_hpc.connect.ssh.keys import KeyRing
 from jupyter_hpc.connect.ssh.node import open_second_hop
 from jupyter_hpc.connect.ssh.process import ChannelProcess, ChannelTcp
@@ -23,11 +23,11 @@ from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import within
 
 #: How often a refused session is asked for again while other commands hold sessions.
-_SESSION_RETRY = 0.2
+_SESSION_RETRY_SECONDS = 0.2
 #: How long a server may take to notice that a session of ours has ended.
-_SESSION_CLEANUP = 3.0
+_SESSION_CLEANUP_SECONDS = 3.0
 #: How long the command that does nothing may take, where a site runs another in its place.
-_NOTHING_TAKES = 10.0
+_MAX_NOTHING_SECONDS = 10.0
 
 
 class SshConnection:
@@ -75,7 +75,7 @@ class SshConnection:
                 ) from error
             except (asyncssh.Error, OSError) as error:
                 raise self._lost(error) from error
-            await asyncio.sleep(_SESSION_RETRY)
+            await asyncio.sleep(_SESSION_RETRY_SECONDS)
 
     async def _open(self, line: str, timeout: float) -> ChannelProcess:
         """A session; one that comes when nobody waits any more is closed, its command not begun.
@@ -83,7 +83,7 @@ class SshConnection:
         To give up the question itself would leave an open session on the server, which allows
         only so many on one connection.
         """
-        process = ChannelProcess(self._hop.express)
+        process = ChannelProcess()
         opening = asyncio.ensure_future(self._session(process, line))
         try:
             await within(asyncio.shield(opening), timeout)
@@ -98,7 +98,11 @@ class SshConnection:
         self._sessions += 1
         try:
             await self._hop.connection.create_session(
-                lambda: process, command=line, encoding=None, window=WINDOW, max_pktsize=PACKET
+                lambda: process,
+                command=line,
+                encoding=None,
+                window=WINDOW_BYTES,
+                max_pktsize=MAX_PACKET_BYTES,
             )
         except BaseException:
             self._sessions -= 1
@@ -113,7 +117,7 @@ class SshConnection:
     def _busy(self) -> bool:
         """Whether sessions of ours may fill the server's places, also just ended ones."""
         now = asyncio.get_running_loop().time()
-        return self._sessions > 0 or now - self._last_ended < _SESSION_CLEANUP
+        return self._sessions > 0 or now - self._last_ended < _SESSION_CLEANUP_SECONDS
 
     def _lost(self, error: Exception) -> ConnectError:
         if self.closed:
@@ -141,7 +145,7 @@ def _look_away(done: asyncio.Future[None]) -> None:
 class SshLogin(SshConnection):
     """The login host, reached by asyncssh."""
 
-    way = "ssh"
+    kind = "ssh"
 
     def __init__(self, name: str, hops: Sequence[Hop], ring: KeyRing) -> None:
         super().__init__(name, hops[-1], [hop.connection for hop in reversed(hops[:-1])])
@@ -155,7 +159,7 @@ class SshLogin(SshConnection):
 
     async def open_tcp(self, host: str, port: int, *, timeout: float = 15.0) -> BytePipe:
         opening: Any = self._hop.connection.create_connection(
-            lambda: ChannelTcp(self._hop.express), host, port, window=WINDOW, max_pktsize=PACKET
+            ChannelTcp, host, port, window=WINDOW_BYTES, max_pktsize=MAX_PACKET_BYTES
         )
         try:
             _, pipe = await within(opening, timeout)
@@ -198,6 +202,6 @@ class SshLogin(SshConnection):
             try:
                 process.set_receiver(lambda data: None, lambda outcome: None)
                 process.write_eof()
-                await within(process.wait_ended(), _NOTHING_TAKES)
+                await within(process.wait_ended(), _MAX_NOTHING_SECONDS)
             finally:
                 process.close()

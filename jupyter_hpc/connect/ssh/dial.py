@@ -14,15 +14,15 @@ from jupyter_hpc.waiting import within
 
 #: A lost SYN is repeated by the system only after 1, 3 and 7 s; a fresh connect() each
 #: second finds a network that has come back sooner.
-_FRESH_ATTEMPT_AFTER = 1.0
+_FRESH_ATTEMPT_SECONDS = 1.0
 
 #: Pause before the next address of the same name gets its chance.
-_NEXT_ADDRESS_AFTER = 0.2
+_NEXT_ADDRESS_SECONDS = 0.2
 
 #: Linux 6.15 and later: the longest pause between two retransmissions, in milliseconds.
 #: After a cut the old connection goes on within a second instead of half a minute.
 _TCP_RTO_MAX_MS = 44
-_RTO_MAX = 1000
+_MAX_RTO_MS = 1000
 
 #: (family, address) as the socket module takes it.
 Address = tuple[int, tuple[Any, ...]]
@@ -83,7 +83,7 @@ class _Dialling:
                     self._attempts[asyncio.create_task(_connect(address))] = address
                     turn += 1
                 first = turn < len(self._addresses)
-                pause = _NEXT_ADDRESS_AFTER if first else _FRESH_ATTEMPT_AFTER
+                pause = _NEXT_ADDRESS_SECONDS if first else _FRESH_ATTEMPT_SECONDS
                 waiting = {*self._attempts, *([] if self._looked_up else [looking])}
                 if waiting:
                     done, _ = await asyncio.wait(
@@ -161,5 +161,5 @@ def _tuned(sock: socket.socket) -> socket.socket:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
-            sock.setsockopt(socket.IPPROTO_TCP, _TCP_RTO_MAX_MS, _RTO_MAX)
+            sock.setsockopt(socket.IPPROTO_TCP, _TCP_RTO_MAX_MS, _MAX_RTO_MS)
     return sock

@@ -6,7 +6,6 @@ Exceptions of asyncssh become ours here and nowhere else.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from dataclasses import dataclass
@@ -15,14 +14,19 @@ from typing import Any
 import asyncssh
 
 from jupyter_hpc.connect.ssh.auth import Client
+from jupyter_hpc.connect.ssh.carrier import ChannelCarrier, SocketCarrier, Tunnel
 from jupyter_hpc.connect.ssh.dial import dial
-from jupyter_hpc.connect.ssh.express import Express
-from jupyter_hpc.connect.ssh.hostkeys import KnownHosts, KnownKey
+from jupyter_hpc.connect.ssh.hostkeys import (
+    KnownHosts,
+    KnownKey,
+    decide,
+    host_key_order,
+    imported,
+    known_keys,
+)
 from jupyter_hpc.connect.ssh.keys import KeyRing
-from jupyter_hpc.connect.ssh.lean import lean, lean_channel
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.settings import Settings, config_files
-from jupyter_hpc.connect.ssh.trust import decide, host_key_order, imported, known_keys
 from jupyter_hpc.errors import (
     AuthenticationFailed,
     ConnectError,
@@ -46,14 +50,10 @@ CIPHERS = (
     "aes256-ctr",
 )
 
-#: Receive window and packet size of every channel, also of the one that carries a hop.
-WINDOW = 8 * 1024 * 1024
-PACKET = 64 * 1024
-
 #: Keepalives hold NAT entries open. They must not end a connection early: the stream
 #: above notices silence within 2 s by itself, and where a new login needs a person the
 #: old connection is worth waiting for.
-_KEEPALIVE_INTERVAL = 15
+_KEEPALIVE_SECONDS = 15
 _KEEPALIVE_COUNT = 40
 
 
@@ -64,21 +64,7 @@ class Hop:
     connection: asyncssh.SSHClientConnection
     settings: Settings
     needed_person: bool
-    express: Express
-
-
-class Tunnel:
-    """Opens the next hop's channel through a hop, with the wide window."""
-
-    def __init__(self, hop: Hop) -> None:
-        self._hop = hop
-
-    async def create_connection(self, factory: Any, host: str, port: int) -> Any:
-        channel, session = await self._hop.connection.create_connection(
-            factory, host, port, window=WINDOW, max_pktsize=PACKET
-        )
-        lean_channel(channel, self._hop.express)
-        return channel, session
+    carrier: Tunnel | None = None
 
 
 async def open_hop(
@@ -103,12 +89,12 @@ async def open_hop(
         client = Client(settings, prompter, ring)
         known = known_keys(settings, extra_known)
         try:
+            carrier = _carrier(sock, through)
             connection = await _handshake(
-                client, settings, known + trusted, sock, through, proxy_command, timeout
+                client, settings, known + trusted, carrier, proxy_command, timeout
             )
-            express = lean(connection, over_socket=through is None)
             _log.info("logged in to %s as %s; %s", *_login_facts(client, settings))
-            return Hop(connection, settings, client.needed_person, express)
+            return Hop(connection, settings, client.needed_person, carrier)
         except asyncssh.HostKeyNotVerifiable as error:
             if client.unknown_key is None or last_try:
                 raise HostKeyRefused(
@@ -125,33 +111,36 @@ async def open_hop(
     raise AssertionError("the loop returns or raises")
 
 
+def _carrier(sock: socket.socket | None, through: Hop | None) -> Tunnel | None:
+    if through is not None:
+        return ChannelCarrier(through.connection, through.carrier)
+    return SocketCarrier(sock) if sock is not None else None
+
+
 async def _handshake(
     client: Client,
     settings: Settings,
     known: list[KnownKey],
-    sock: socket.socket | None,
-    through: Hop | None,
+    carrier: Tunnel | None,
     proxy_command: list[str] | None,
     timeout: float,
 ) -> asyncssh.SSHClientConnection:
     options = _options(client, settings, known)
-    if through is not None:
-        # The hop below keeps the way open; a timer that every packet restarts is not free.
-        options.update(tunnel=Tunnel(through), keepalive_interval=0)
+    options["tunnel"] = carrier
+    if isinstance(carrier, ChannelCarrier):
+        # The hop below keeps NAT entries open; a timer that every packet restarts is not free.
+        options["keepalive_interval"] = 0
+    if carrier is not None:
+        options["proxy_command"] = None
     elif proxy_command is not None:
-        options.update(proxy_command=proxy_command, tunnel=None)
-    elif sock is not None:
-        options.update(sock=sock, tunnel=None, proxy_command=None)
-    else:
-        options.update(tunnel=None)
+        options["proxy_command"] = proxy_command
     target = settings.target
     task = asyncio.ensure_future(asyncssh.connect(target.name, **options))
     try:
         return await _patiently(task, client, settings, timeout)
     except BaseException:
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.close()
+        if carrier is not None:
+            carrier.close()
         raise
 
 
@@ -174,7 +163,7 @@ def _options(client: Client, settings: Settings, known: list[KnownKey]) -> dict[
         "request_pty": False,
         "connect_timeout": None,
         "login_timeout": 0,
-        "keepalive_interval": settings.option("ServerAliveInterval") or _KEEPALIVE_INTERVAL,
+        "keepalive_interval": settings.option("ServerAliveInterval") or _KEEPALIVE_SECONDS,
         "keepalive_count_max": max(settings.option("ServerAliveCountMax", 0), _KEEPALIVE_COUNT),
     }
     if settings.target.user:

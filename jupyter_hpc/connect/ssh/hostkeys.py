@@ -1,4 +1,4 @@
-"""The known_hosts files: which keys a host may show, and writing down new ones."""
+"""Whether a host is who it says: the known_hosts files, and the question to the person."""
 
 from __future__ import annotations
 
@@ -8,16 +8,31 @@ import contextlib
 import fnmatch
 import hashlib
 import hmac
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-#: ssh's own question accepts these answers; a fingerprint is the third.
-YES = "yes"
+import asyncssh
+
+from jupyter_hpc.connect.ssh.prompts import HostKeyQuestion, Prompter
+from jupyter_hpc.connect.ssh.settings import Settings
+from jupyter_hpc.errors import HostKeyChanged, HostKeyRefused
+
+_log = logging.getLogger(__name__)
 
 #: A known_hosts text from a cluster is read up to here.
-_MAX_TEXT = 4_000_000
+_MAX_KNOWN_HOSTS_CHARACTERS = 4_000_000
+
+_HOST_KEY_TYPES = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+)
 
 _MARKERS = {"@cert-authority": "ca", "@revoked": "revoked"}
 
@@ -45,23 +60,6 @@ class KnownKey:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True)
-class HostKeyQuestion:
-    """What a person has to decide about a key that nobody knows."""
-
-    host: str
-    address: str
-    kind: str
-    fingerprint: str
-
-    def __str__(self) -> str:
-        shown = f"{self.host} ({self.address})" if self.address else self.host
-        return (
-            f"The authenticity of host '{shown}' can't be established.\n"
-            f"{self.kind} key fingerprint is {self.fingerprint}."
-        )
-
-
 class KnownHosts:
     """The lines of several known_hosts files, in the order in which they are read."""
 
@@ -79,7 +77,7 @@ class KnownHosts:
 
     def add_text(self, text: str, source: str) -> None:
         """Add the lines of `text`; lines that are no entries are passed over."""
-        for number, line in enumerate(text[:_MAX_TEXT].splitlines(), 1):
+        for number, line in enumerate(text[:_MAX_KNOWN_HOSTS_CHARACTERS].splitlines(), 1):
             words = line.split()
             role = _MARKERS.get(words[0], "") if words and words[0].startswith("@") else "host"
             if words and words[0].startswith("@"):
@@ -127,6 +125,77 @@ def remember(file: str, name: str, kind: str, blob: str, *, hashed: bool = False
             stream.seek(size - 1)
             entry = entry if stream.read(1) == b"\n" else b"\n" + entry
         stream.write(entry)
+
+
+def known_keys(settings: Settings, extra: KnownHosts | None) -> list[KnownKey]:
+    name = entry_name(settings.host, settings.port, settings.host_key_alias)
+    files = [*settings.user_known_hosts, *settings.global_known_hosts]
+    known = KnownHosts.read(files).find(name)
+    if extra is not None and not any(key.role != "revoked" for key in known):
+        known = known + extra.find(name)
+    return known
+
+
+async def decide(
+    key: asyncssh.SSHKey, settings: Settings, known: list[KnownKey], prompter: Prompter
+) -> KnownKey:
+    """Trust a key that is in no file, or raise HostKeyRefused (or PromptNeeded)."""
+    kind, blob = key.export_public_key("openssh").decode().split()[:2]
+    name = settings.target.name
+    theirs = f"{short_kind(kind)} {fingerprint(blob)}"
+    before = next((k for k in known if k.role == "host"), None)
+    if before is not None:
+        _log.warning("host key of %s refused: it shows %s, %s differs", name, theirs, before.place)
+        raise HostKeyChanged(
+            f"The host key of {name} has changed: it shows {theirs}, and {before.place} has "
+            f"{short_kind(before.kind)} {fingerprint(before.blob)}. Somebody may be listening in.",
+            f"If the site says that the key is new, remove the line {before.place} and try again.",
+        )
+    entry = entry_name(settings.host, settings.port, settings.host_key_alias)
+    if settings.strict in ("yes", "true"):
+        _log.warning("host key of %s refused: %s is not known, checking is strict", name, theirs)
+        raise HostKeyRefused(
+            f"The host key of {name} ({theirs}) is not known, and the SSH configuration says "
+            "StrictHostKeyChecking yes.",
+            f"Add the key to known_hosts first, for example with: ssh-keyscan {settings.host}",
+        )
+    if settings.strict not in ("accept-new", "no", "off", "false"):
+        address = settings.host if settings.host != name else ""
+        question = HostKeyQuestion(name, address, short_kind(kind), fingerprint(blob))
+        if not await prompter.confirm_host_key(question):
+            _log.warning("host key of %s refused by the user: %s", name, theirs)
+            raise HostKeyRefused(
+                f"The host key of {name} ({theirs}) was not accepted.",
+                "Ask the site for its fingerprints and try again.",
+            )
+    _log.info(
+        "host key of %s accepted: %s (StrictHostKeyChecking %s)", name, theirs, settings.strict
+    )
+    file = settings.user_known_hosts[0] if settings.user_known_hosts else None
+    try:
+        if file is not None:
+            remember(file, entry, kind, blob, hashed=settings.hash_names)
+    except OSError as error:
+        prompter.tell(f"The host key could not be added to {file}: {error.strerror}.")
+    return KnownKey(file or "", 0, "host", kind, blob)
+
+
+def host_key_order(known: list[KnownKey]) -> list[str]:
+    """The types of the known keys first: a host may show any of its keys."""
+    kinds = {key.kind for key in known if key.role == "host"}
+    first = [t for t in _HOST_KEY_TYPES if t in kinds or ("rsa" in t and "ssh-rsa" in kinds)]
+    order = list(dict.fromkeys([*first, *_HOST_KEY_TYPES]))
+    if any(key.role == "ca" for key in known):
+        order = [f"{name}-cert-v01@openssh.com" for name in _HOST_KEY_TYPES] + order
+    return order
+
+
+def imported(keys: list[KnownKey]) -> list[asyncssh.SSHKey]:
+    imported = []
+    for key in keys:
+        with contextlib.suppress(asyncssh.KeyImportError):
+            imported.append(asyncssh.import_public_key(key.text))
+    return imported
 
 
 def _is_key(blob: str) -> bool:

@@ -1,17 +1,46 @@
-"""What an open way to the cluster can do, whether asyncssh or OpenSSH made it."""
+"""What a connection to the cluster can do, whether asyncssh or OpenSSH made it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
 
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.runner import Runner
 
 OnData = Callable[[bytes], None]
 OnClosed = Callable[["Exception | None"], None]
 OnDrained = Callable[[], None]
+
+
+class BytePipe(Protocol):
+    """A two-way byte pipe to the relay, after RELAY_READY; made by connect/tunnel/transports.py."""
+
+    def set_receiver(
+        self,
+        on_data: Callable[[bytes], None],
+        on_closed: Callable[[Exception | None], None],
+        on_drained: Callable[[], None] | None = None,
+    ) -> None:
+        """Who gets the bytes. Bytes that came before are delivered then, none is lost.
+
+        on_closed comes once, unless close() was called here. on_drained says that queued()
+        has become small after it was large (the transport's resume_writing).
+        """
+
+    def write(self, data: bytes) -> None:
+        """Send all of it, in order, as soon as possible; never blocks, never fails here."""
+
+    def queued(self) -> int:
+        """Bytes that were written and that the transport has not taken yet."""
+        ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        """End the pipe at once; nothing is delivered after that."""
 
 
 class RemoteProcess(BytePipe, Protocol):
@@ -45,7 +74,7 @@ class RemoteProcess(BytePipe, Protocol):
 
 
 class Connection(Protocol):
-    """An authenticated way to one host."""
+    """An authenticated connection to one host."""
 
     @property
     def host(self) -> str:
@@ -64,7 +93,7 @@ class Connection(Protocol):
     def closed(self) -> bool: ...
 
     async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess:
-        """Start a command line of ssh_shell.command_line. Raises ConnectError."""
+        """Start a command line of runner.command_line. Raises ConnectError."""
         ...
 
     async def wait_closed(self) -> None:
@@ -77,10 +106,10 @@ class Connection(Protocol):
 
 
 class LoginConnection(Connection, Protocol):
-    """The way to a login host, and through it to the nodes."""
+    """The connection to a login host, and through it to the nodes."""
 
     @property
-    def way(self) -> str:
+    def kind(self) -> str:
         """How it was made: "ssh", or "control-master" for the user's own connection."""
         ...
 

@@ -64,8 +64,6 @@ class Identities:
 class LockedKeyPair(asyncssh.SSHKeyPair):
     """A key whose file has a passphrase, asked for only when the host accepts the key."""
 
-    _key_type = "local"
-
     def __init__(
         self,
         path: str,

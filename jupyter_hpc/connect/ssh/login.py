@@ -28,12 +28,12 @@ _log = logging.getLogger(__name__)
 __all__ = [
     "Connection",
     "KeyRing",
-    "Knocked",
     "LoginConnection",
+    "Reachable",
     "SshRunner",
     "find_master",
-    "knock",
     "open_login",
+    "probe",
 ]
 
 
@@ -41,7 +41,7 @@ _MAX_JUMPS = 8
 
 
 @dataclass(frozen=True)
-class Knocked:
+class Reachable:
     """A login host that answers on the network; nothing has been said to it yet."""
 
     host: str
@@ -52,7 +52,7 @@ class Knocked:
             self.sock.close()
 
 
-async def knock(login: Login, *, ring: KeyRing | None = None, timeout: float = 10.0) -> Knocked:
+async def probe(login: Login, *, ring: KeyRing | None = None, timeout: float = 10.0) -> Reachable:
     """Wait until a login host of the profile accepts a TCP connection.
 
     No authentication is begun. Give the result to `open_login`, or close it.
@@ -64,7 +64,7 @@ async def knock(login: Login, *, ring: KeyRing | None = None, timeout: float = 1
         settings = await resolve(target, address_only=True)
         first = (await _route(settings, login.jump, address_only=True))[0]
         if _by_command(first):
-            return Knocked(host, None)
+            return Reachable(host, None)
         try:
             sock = await dial(
                 first.host,
@@ -74,7 +74,7 @@ async def knock(login: Login, *, ring: KeyRing | None = None, timeout: float = 1
                 fresh=False,
                 remembered=ring.addresses if ring else None,
             )
-            return Knocked(host, sock)
+            return Reachable(host, sock)
         except Unreachable as error:
             _log.debug("no answer: %s", error.message)
             tried.append(error.message)
@@ -96,7 +96,7 @@ async def open_login(
     *,
     ring: KeyRing | None = None,
     multiplexed: bool = True,
-    knocked: Knocked | None = None,
+    reachable: Reachable | None = None,
     connect_timeout: float = 10.0,
     timeout: float = 20.0,
 ) -> LoginConnection:
@@ -105,12 +105,12 @@ async def open_login(
     Hosts are tried in order while they are unreachable; a refused login is final, and
     is never repeated. `ring` keeps unlocked keys for later logins of the same session.
     `multiplexed=False` makes a connection of our own even if the user's OpenSSH has one.
-    `knocked` is used up: the login goes to that host, over that socket.
+    `reachable` is used up: the login goes to that host, over that socket.
 
     Raises Unreachable, AuthenticationFailed, PromptNeeded, HostKeyRefused, UsageError.
     """
     ring = ring if ring is not None else KeyRing()
-    hosts = (knocked.host,) if knocked else login.host
+    hosts = (reachable.host,) if reachable else login.host
     targets = [Target(host, login.user, login.port, login.ssh_config) for host in hosts]
     try:
         alive = await master.find(targets, ring) if multiplexed else None
@@ -119,13 +119,13 @@ async def open_login(
                 _Opening(target, login.jump, prompter, ring, connect_timeout, timeout)
                 for target in targets
             ]
-            return await _first(openings, knocked.sock if knocked else None, login)
+            return await _first(openings, reachable.sock if reachable else None, login)
     except BaseException:
-        if knocked is not None:
-            knocked.close()
+        if reachable is not None:
+            reachable.close()
         raise
-    if knocked is not None:
-        knocked.close()
+    if reachable is not None:
+        reachable.close()
     _log.info("login over the OpenSSH connection that is open to %s; no new login", alive.host)
     return alive
 

@@ -13,12 +13,11 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
 from jupyter_hpc.connect.ssh.connection import SshConnection
-from jupyter_hpc.connect.ssh.interfaces import Connection, LoginConnection, RemoteProcess
+from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection, RemoteProcess
 from jupyter_hpc.connect.ssh.keys import KeyRing
-from jupyter_hpc.connect.ssh.master_process import MasterProcess
 from jupyter_hpc.connect.ssh.node import open_second_hop
+from jupyter_hpc.connect.ssh.process import MasterProcess
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.runner import SshRunner
 from jupyter_hpc.connect.ssh.settings import Target, openssh_options, openssh_settings
@@ -31,12 +30,12 @@ _log = logging.getLogger(__name__)
 
 #: A master whose own connection is dead still answers a check; this long it may take
 #: to run `true`.
-_PROBE_TIMEOUT = 8.0
+_MAX_PROBE_SECONDS = 8.0
 
-_CHECK_TIMEOUT = 5.0
+_MAX_CHECK_SECONDS = 5.0
 
 #: Seconds between two looks whether the master lives.
-_WATCH = 5.0
+_WATCH_SECONDS = 5.0
 
 #: If the master is gone, ssh would log in by itself, and ask, or push to a phone. With
 #: this it fails at once instead.
@@ -50,7 +49,7 @@ _NEVER_LOG_IN = (
 class MasterLogin:
     """A login host behind the user's own OpenSSH connection."""
 
-    way = "control-master"
+    kind = "control-master"
     #: When the master ends, a new login is the user's to make.
     needs_person = True
 
@@ -115,7 +114,7 @@ class MasterLogin:
     async def wait_closed(self) -> None:
         while not self.closed:
             with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                await within(self._closed.wait(), _WATCH)
+                await within(self._closed.wait(), _WATCH_SECONDS)
             if not self.closed and not await _answers(self._target, self._control_path):
                 self.close()
 
@@ -164,7 +163,7 @@ async def find(targets: Sequence[Target], ring: KeyRing) -> LoginConnection | No
             continue
         login = MasterLogin(target, path, settings.get("user", ""), ring)
         try:
-            if (await login.runner.run(["true"], timeout=_PROBE_TIMEOUT)).ok:
+            if (await login.runner.run(["true"], timeout=_MAX_PROBE_SECONDS)).ok:
                 return login
         except (CommandError, ConnectError) as error:
             _log.info("the OpenSSH connection to %s does not work: %s", target.name, error.message)
@@ -175,6 +174,6 @@ async def find(targets: Sequence[Target], ring: KeyRing) -> LoginConnection | No
 async def _answers(target: Target, control_path: str) -> bool:
     words = ["ssh", *openssh_options(target), "-S", control_path, "-O", "check", target.name]
     try:
-        return (await LocalRunner().run(words, timeout=_CHECK_TIMEOUT)).ok
+        return (await LocalRunner().run(words, timeout=_MAX_CHECK_SECONDS)).ok
     except CommandError:
         return False

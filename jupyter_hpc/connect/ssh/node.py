@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from jupyter_hpc.connect.ssh.hop import Hop, open_hop
-from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion, KnownHosts, entry_name
+from jupyter_hpc.connect.ssh.hostkeys import KnownHosts, entry_name
 from jupyter_hpc.connect.ssh.keys import KeyRing
-from jupyter_hpc.connect.ssh.prompts import NoPrompter, Prompter, Question
+from jupyter_hpc.connect.ssh.prompts import HostKeyQuestion, NoPrompter, Prompter, Question
 from jupyter_hpc.connect.ssh.settings import Settings, Target, resolve
 from jupyter_hpc.errors import (
     AuthenticationFailed,
@@ -59,9 +59,9 @@ async def open_second_hop(
     ring: KeyRing,
     login_runner: Runner,
     timeout: float,
-    way: Callable[[Settings], dict[str, Any]],
+    carried_by: Callable[[Settings], dict[str, Any]],
 ) -> Hop:
-    """Connect to the node; `way` gives the `through` or `proxy_command` of open_hop.
+    """Connect to the node; `carried_by` gives the `through` or `proxy_command` of open_hop.
 
     Raises PipeRefused with the reason, or HostKeyChanged: then nothing else is tried.
     """
@@ -76,7 +76,7 @@ async def open_second_hop(
             ring,
             extra_known=elsewhere,
             timeout=timeout,
-            **way(settings),
+            **carried_by(settings),
         )
     except HostKeyChanged:
         raise

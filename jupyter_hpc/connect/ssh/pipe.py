@@ -7,17 +7,17 @@ from abc import ABC, abstractmethod
 
 from jupyter_hpc.connect.ssh.interfaces import OnClosed, OnData, OnDrained
 
-#: on_drained comes when the queue falls below LOW_WATER after it was above HIGH_WATER:
+#: on_drained comes when the queue falls below LOW_WATER_BYTES after it was above HIGH_WATER_BYTES:
 #: while there is still enough to keep the line busy, and for every writer that stops at
 #: half a megabyte, as the stream does.
-HIGH_WATER = 256 * 1024
-LOW_WATER = 128 * 1024
+HIGH_WATER_BYTES = 256 * 1024
+LOW_WATER_BYTES = 128 * 1024
 
 #: With more than this before there is a receiver, the other end has to wait.
-EARLY_LIMIT = 2_000_000
+MAX_EARLY_BYTES = 2_000_000
 
 #: More than this of stderr is not kept.
-STDERR_LIMIT = 1_000_000
+MAX_STDERR_BYTES = 1_000_000
 
 
 class Receiving(ABC):
@@ -94,7 +94,7 @@ class Receiving(ABC):
         elif not self._hung_up:
             self._early.append(data)
             self._early_size += len(data)
-            if self._early_size > EARLY_LIMIT and not self._held_up:
+            if self._early_size > MAX_EARLY_BYTES and not self._held_up:
                 self._held_up = True
                 self.pause_reading()
             self._arrived.set()

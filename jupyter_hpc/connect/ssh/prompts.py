@@ -11,15 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from jupyter_hpc.connect.ssh.hostkeys import YES, HostKeyQuestion
 from jupyter_hpc.errors import PromptNeeded
 from jupyter_hpc.text import printable, printable_lines
 from jupyter_hpc.waiting import within
 
 #: Seconds that a question may stay open; servers give up long before.
-ANSWER_TIMEOUT = 600.0
+MAX_ANSWER_SECONDS = 600.0
 
 _TERMINAL = "/dev/tty"
+
+#: ssh's own question accepts these answers; a fingerprint is the third.
+YES = "yes"
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,25 @@ class Question:
     text: str = ""
 
 
+@dataclass(frozen=True)
+class HostKeyQuestion:
+    """What a person has to decide about a key that nobody knows."""
+
+    host: str
+    address: str
+    kind: str
+    fingerprint: str
+
+    def __str__(self) -> str:
+        shown = f"{self.host} ({self.address})" if self.address else self.host
+        return (
+            f"The authenticity of host '{shown}' can't be established.\n"
+            f"{self.kind} key fingerprint is {self.fingerprint}."
+        )
+
+
 class Prompter(Protocol):
-    """The way to the person who can answer."""
+    """Asks the person who can answer, and tells them what happens."""
 
     @property
     def can_ask(self) -> bool:
@@ -159,7 +178,7 @@ class TerminalPrompter:
         thread = threading.Thread(target=read, name="prompt", daemon=True)
         thread.start()
         try:
-            return await within(answer, ANSWER_TIMEOUT)
+            return await within(answer, MAX_ANSWER_SECONDS)
         except (TimeoutError, asyncio.TimeoutError):
             raise _unanswered(EOFError("no answer was typed")) from None
         finally:

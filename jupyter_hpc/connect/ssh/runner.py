@@ -1,34 +1,105 @@
-"""SshRunner: the Runner of a host behind an SSH connection."""
+"""SshRunner: the Runner of a host behind an SSH connection.
+
+One command line means the same in every login shell: sshd hands it to the user's, which
+may be bash, zsh, tcsh, fish or something older, each with quoting rules of its own. So the
+real POSIX sh script travels as octal escapes inside single quotes, where none of these
+shells finds a character that it would change, and /bin/sh decodes and runs it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
+import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from jupyter_hpc.connect.ssh.interfaces import RemoteProcess
-from jupyter_hpc.connect.ssh.shell import Marker, command_line, script_for
 from jupyter_hpc.errors import CommandFailed, ConnectError, Unreachable
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, logged, missing, overdue
 from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import within
 
 #: sshd allows ten sessions on a connection unless told otherwise; pipes need some.
-_AT_ONCE = 6
+_MAX_COMMANDS_AT_ONCE = 6
 
 #: A command that answers with more than this has run wild.
-_OUTPUT_LIMIT = 64_000_000
+_MAX_OUTPUT_BYTES = 64_000_000
 
 #: After the exit code, a child that was left behind may hold the output open.
-_AFTER_EXIT = 2.0
+_MAX_OUTPUT_SECONDS_AFTER_EXIT = 2.0
 
 #: What the end of a command may take: to hear of its start, and to kill it.
-_END_TIMEOUT = 5.0
+_MAX_END_SECONDS = 5.0
 
 #: Start-up files of the login shell run before the command says which process it is.
-_UNTIL_MARKER = 2.0
+_MAX_MARKER_SECONDS = 2.0
+
+
+#: Bytes that no shell, and no printf %b, gives a meaning to inside single quotes.
+_SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-.,:/=+@")
+
+#: csh derivatives refuse words that are too long ("Word too long"); pieces stay far below.
+_WORD_CHARACTERS = 900
+
+_DECODE = '/bin/sh -c \'eval "$(printf %b "$@")"\' sh'
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What the script prints before the command's own output, on both streams.
+
+    Everything before it was printed by start-up files such as .bashrc. It carries the
+    process id, by which the command can be ended from another channel.
+    """
+
+    nonce: str
+
+    @property
+    def pattern(self) -> re.Pattern[bytes]:
+        return re.compile(rb"\x01jhpc-" + self.nonce.encode() + rb":(\d{1,10})\x02")
+
+    def split(self, output: bytes) -> tuple[bytes, bytes | None, int | None]:
+        """(noise, the command's own output or None if it never began, process id)."""
+        match = self.pattern.search(output)
+        if match is None:
+            return output, None, None
+        return output[: match.start()], output[match.end() :], int(match.group(1))
+
+    def after_last(self, output: bytes) -> bytes:
+        """What follows the last marker, or all of it where there is none."""
+        return self.pattern.split(output)[-1]
+
+    @property
+    def script(self) -> str:
+        """The commands that print it."""
+        mark = rf"printf '\001jhpc-{self.nonce}:%s\002' $$"
+        return f"{mark}; {mark} >&2"
+
+
+def command_line(script: str) -> str:
+    """The POSIX sh script as one line for any login shell."""
+    pieces = _pieces(script.encode("utf-8", "surrogateescape"))
+    return " ".join([_DECODE, *(f"'{piece}'" for piece in pieces)])
+
+
+def script_for(argv: Sequence[str], marker: Marker) -> str:
+    """A script that becomes the command.
+
+    Where the program is missing, the environment of a login shell is tried: some
+    sites put Slurm on the PATH only there. Exit code 127 means that it is nowhere.
+    """
+    words = [shlex.quote(word) for word in argv]
+    mark = f"{marker.script}; "
+    found = f"command -v {words[0]} >/dev/null 2>&1"
+    inner = shlex.quote(f'{mark}command -v "$1" >/dev/null 2>&1 || exit 127; exec "$@"')
+    return (
+        f"if {found}; then {mark}exec {' '.join(words)}; fi; "
+        f"exec bash -lc {inner} bash {' '.join(words)}"
+    )
 
 
 class _Host(Protocol):
@@ -63,7 +134,7 @@ class _Command:
         return process
 
     def _on_data(self, data: bytes) -> None:
-        if len(self.output) <= _OUTPUT_LIMIT:
+        if len(self.output) <= _MAX_OUTPUT_BYTES:
             self.output.extend(data)
 
     async def started_after_all(self) -> RemoteProcess | None:
@@ -71,12 +142,12 @@ class _Command:
         if self._starting is None:
             return None
         with contextlib.suppress(ConnectError, TimeoutError, asyncio.TimeoutError):
-            return await within(self._starting, _END_TIMEOUT)
+            return await within(self._starting, _MAX_END_SECONDS)
         return None
 
     async def process_id(self, marker: Marker) -> int | None:
         """Its process id there, as soon as it has said so; None where it does not."""
-        for _ in range(int(_UNTIL_MARKER / 0.05)):
+        for _ in range(int(_MAX_MARKER_SECONDS / 0.05)):
             pid = marker.split(bytes(self.output))[2]
             if pid is not None or self.exited.is_set():
                 return pid
@@ -90,7 +161,7 @@ class SshRunner:
     def __init__(self, connection: _Host) -> None:
         self._connection = connection
         self._marker = Marker(secrets.token_hex(8))
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_COMMANDS_AT_ONCE)
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
@@ -123,7 +194,7 @@ class SshRunner:
                 with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
                     await within(command.exited.wait(), 0.5)
             with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                await within(command.exited.wait(), _AFTER_EXIT)
+                await within(command.exited.wait(), _MAX_OUTPUT_SECONDS_AFTER_EXIT)
 
     async def _end(self, command: _Command) -> None:
         """End what still runs: by its channel, and by its process id for old servers."""
@@ -142,10 +213,10 @@ class SshRunner:
     async def _kill(self, pid: int) -> None:
         line = command_line(f"(kill {pid}; sleep 1; kill -9 {pid}) >/dev/null 2>&1 </dev/null &")
         with contextlib.suppress(ConnectError, TimeoutError, asyncio.TimeoutError):
-            await within(self._run_quietly(line), _END_TIMEOUT)
+            await within(self._run_quietly(line), _MAX_END_SECONDS)
 
     async def _run_quietly(self, line: str) -> None:
-        process = await self._connection.start(line, timeout=_END_TIMEOUT)
+        process = await self._connection.start(line, timeout=_MAX_END_SECONDS)
         try:
             process.write_eof()
             await process.wait_ended()
@@ -160,9 +231,9 @@ class SshRunner:
                 f"The connection to {where} was lost while {argv[0]!r} ran there.",
                 "Connect again; whether the command has ended is not known.",
             )
-        if len(output) > _OUTPUT_LIMIT:
+        if len(output) > _MAX_OUTPUT_BYTES:
             raise CommandFailed(
-                f"{argv[0]!r} on {where} printed more than {_OUTPUT_LIMIT // 1_000_000} MB.",
+                f"{argv[0]!r} on {where} printed more than {_MAX_OUTPUT_BYTES // 1_000_000} MB.",
                 "Ask for less.",
             )
         if process.returncode == 127 and not stdout:
@@ -188,3 +259,13 @@ class SshRunner:
             stdout.decode("utf-8", "replace"),
             (process.stderr if stderr is None else stderr).decode("utf-8", "replace"),
         )
+
+
+def _pieces(data: bytes) -> list[str]:
+    pieces, current = [], ""
+    for byte in data:
+        current += chr(byte) if byte in _SAFE else f"\\0{byte:03o}"
+        if len(current) >= _WORD_CHARACTERS:
+            pieces.append(current)
+            current = ""
+    return [*pieces, current] if current or not pieces else pieces

@@ -15,7 +15,7 @@ from jupyter_hpc.runner import LocalRunner
 from jupyter_hpc.text import printable
 
 #: `ssh -G` only reads files; longer means that a `Match exec` line hangs.
-_RESOLVE_TIMEOUT = 10.0
+_MAX_RESOLVE_SECONDS = 10.0
 
 _USER_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 _GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
@@ -86,7 +86,7 @@ async def resolve(target: Target, *, address_only: bool = False) -> Settings:
     """
     openssh = {} if address_only else await openssh_settings(target)
     try:
-        # client_keys=None: which keys to use is decided in ssh_keys.
+        # client_keys=None: which keys to use is decided in keys.py.
         options = asyncssh.SSHClientConnectionOptions(
             host=target.name,
             config=config_files(target.ssh_config),
@@ -125,7 +125,7 @@ async def openssh_settings(target: Target) -> dict[str, str]:
     """
     try:
         done = await LocalRunner().run(
-            ["ssh", *openssh_options(target), "-G", target.name], timeout=_RESOLVE_TIMEOUT
+            ["ssh", *openssh_options(target), "-G", target.name], timeout=_MAX_RESOLVE_SECONDS
         )
     except CommandError:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
+from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.errors import ConnectError, PipeRefused
 from jupyter_hpc.relay import frames
 

@@ -9,7 +9,7 @@
     await link.facts() -> dict              what the relay knows (pid, Jupyter alive, build)
     await link.close()                      BYE: the relay closes what this link opened
 
-A `BytePipe` (ssh/byte_pipe.py) is what transports.py gives us; its first words are in
+A `BytePipe` (ssh/interfaces.py) is what transports.py gives us; its first words are in
 handshake.py.
 Events (LinkEvent) go to `on_event`, in the event loop's thread. The connections that run through a
 Link do not notice a change of pipe.
@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
+from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.handshake import Handshake, closed_early, refused
 from jupyter_hpc.connect.tunnel.link_events import (
     LinkAlive,

@@ -1,11 +1,11 @@
-"""The ladder: ways to carry the stream between this machine and the node, best first.
+"""The transports: what carries the stream between this machine and the node, best first.
 
     ssh         second hop from here through the login connection
     login-ssh   the login host's own `ssh NODE`
     srun        stdin and stdout of a job step, started on the login host
     direct      TCP from the login host to the node; only if asked for
 
-Every rung but the last starts the relay's attach command on the node and drops what
+Every transport but the last starts the relay's attach command on the node and drops what
 start-up files print before it says that it is ready.
 """
 
@@ -17,10 +17,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
-from jupyter_hpc.connect.ssh.interfaces import Connection, LoginConnection, RemoteProcess
+from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection, RemoteProcess
 from jupyter_hpc.connect.ssh.prompts import Prompter
-from jupyter_hpc.connect.ssh.shell import Marker, command_line, script_for
+from jupyter_hpc.connect.ssh.runner import Marker, command_line, script_for
 from jupyter_hpc.errors import HpcError, PipeRefused, RelayGone, Unreachable
 from jupyter_hpc.relay.frames import RELAY_READY
 from jupyter_hpc.text import printable
@@ -28,9 +27,9 @@ from jupyter_hpc.waiting import within
 
 _log = logging.getLogger(__name__)
 
-#: Rungs that are tried without being asked for, best first.
+#: Transports that are tried without being asked for, best first.
 AUTOMATIC = ("ssh", "login-ssh", "srun")
-RUNGS = (*AUTOMATIC, "direct")
+TRANSPORTS = (*AUTOMATIC, "direct")
 
 #: The attach command ends with this code when nothing answers on the relay's socket.
 _NO_RELAY = 3
@@ -62,9 +61,9 @@ class Attach:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The pipe that was opened, its rung, and why better rungs could not be used."""
+    """The pipe that was opened, which transport it is, and why better ones could not be used."""
 
-    rung: str
+    transport: str
     pipe: BytePipe
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -72,9 +71,9 @@ class Chosen:
     def reason(self) -> str:
         """One sentence for people."""
         if not self.refused:
-            return f"{self.rung} is the best way and works."
-        others = " ".join(f"{rung}: {why}" for rung, why in self.refused.items())
-        return f"{self.rung} is used because of the better ways none works. {others}"
+            return f"{self.transport} is the best transport and works."
+        others = " ".join(f"{transport}: {why}" for transport, why in self.refused.items())
+        return f"{self.transport} is used because of the better transports none works. {others}"
 
 
 class Connections:
@@ -104,31 +103,35 @@ class Connections:
 
 
 async def open_pipe(
-    rung: str, connections: Connections, attach: Attach, *, timeout: float = 15.0
+    transport: str, connections: Connections, attach: Attach, *, timeout: float = 15.0
 ) -> BytePipe:
-    """Open one rung.
+    """Open one transport.
 
-    Raises PipeRefused with the reason, RelayGone when the way works but no relay
+    Raises PipeRefused with the reason, RelayGone when the transport works but no relay
     answers at its end, HostKeyChanged, or Unreachable when the login is gone.
     """
     login = connections.login
-    _log.debug("opening a pipe to %s over %s", attach.node, rung)
-    if rung == "direct":
+    _log.debug("opening a pipe to %s over %s", attach.node, transport)
+    if transport == "direct":
         if attach.direct is None:
-            raise PipeRefused("The relay on the node listens on no TCP port.", "Use another way.")
+            raise PipeRefused(
+                "The relay on the node listens on no TCP port.", "Use another transport (--via)."
+            )
         return await login.open_tcp(*attach.direct, timeout=timeout)
-    if rung == "ssh":
+    if transport == "ssh":
         node = await connections.node(attach.node, timeout=timeout)
-        return await _attached(rung, node, attach.argv, attach.node, timeout)
-    if rung == "login-ssh":
+        return await _attached(transport, node, attach.argv, attach.node, timeout)
+    if transport == "login-ssh":
         remote = command_line(script_for(attach.argv, _BEGIN))
         words = [*_LOGIN_SSH, "--", attach.node, remote]
-        return await _attached(rung, login, words, attach.node, timeout)
-    if rung == "srun":
+        return await _attached(transport, login, words, attach.node, timeout)
+    if transport == "srun":
         if not attach.step_argv:
-            raise PipeRefused("There is no job step to attach to.", "Use another way.")
-        return await _attached(rung, login, attach.step_argv, attach.node, timeout)
-    raise ValueError(f"no such rung: {rung}")
+            raise PipeRefused(
+                "There is no job step to attach to.", "Use another transport (--via)."
+            )
+        return await _attached(transport, login, attach.step_argv, attach.node, timeout)
+    raise ValueError(f"no such transport: {transport}")
 
 
 async def choose(
@@ -139,42 +142,42 @@ async def choose(
     remembered: str | None = None,
     timeout: float = 15.0,
 ) -> Chosen:
-    """Open the best rung that works.
+    """Open the best transport that works.
 
-    `wanted` names one rung, or "auto"; `remembered` is the rung that worked on this
+    `wanted` names one transport, or "auto"; `remembered` is the one that worked on this
     cluster before and is tried first. Raises PipeRefused with every reason if none works,
     RelayGone if the node was reached and no relay answers there.
     """
     order: Sequence[str] = AUTOMATIC if wanted == "auto" else (wanted,)
     if wanted == "auto" and remembered in AUTOMATIC:
-        order = (remembered, *[rung for rung in AUTOMATIC if rung != remembered])
+        order = (remembered, *[transport for transport in AUTOMATIC if transport != remembered])
     refused: dict[str, str] = {}
     gone: RelayGone | None = None
-    for rung in order:
+    for transport in order:
         try:
-            pipe = await open_pipe(rung, connections, attach, timeout=timeout)
-            chosen = Chosen(rung, pipe, refused)
+            pipe = await open_pipe(transport, connections, attach, timeout=timeout)
+            chosen = Chosen(transport, pipe, refused)
             _log.info("transport to %s: %s", attach.node, chosen.reason)
             return chosen
         except PipeRefused as error:
-            _log.info("transport %s to %s refused: %s", rung, attach.node, error.message)
-            refused[rung] = error.message
+            _log.info("transport %s to %s refused: %s", transport, attach.node, error.message)
+            refused[transport] = error.message
         except RelayGone as error:
-            _log.info("transport %s to %s: %s", rung, attach.node, error.message)
+            _log.info("transport %s to %s: %s", transport, attach.node, error.message)
             # A login to the node does not see the /tmp of a job that has one of its own.
             gone = error
-            refused[rung] = error.message
+            refused[transport] = error.message
     if gone is not None:
         raise gone
-    reasons = " ".join(f"{rung}: {why}" for rung, why in refused.items())
+    reasons = " ".join(f"{transport}: {why}" for transport, why in refused.items())
     raise PipeRefused(
-        f"There is no way to {attach.node}. {reasons}",
+        f"No transport reaches {attach.node}. {reasons}",
         "Ask the site whether SSH to nodes with a job, or `srun --overlap`, is allowed.",
     )
 
 
 async def _attached(
-    rung: str, host: Connection, argv: Sequence[str], node: str, timeout: float
+    transport: str, host: Connection, argv: Sequence[str], node: str, timeout: float
 ) -> BytePipe:
     process = await host.start(command_line(script_for(argv, _BEGIN)), timeout=timeout)
     ready: bytes | None = None
@@ -190,12 +193,12 @@ async def _attached(
                 await within(process.wait_ended(), 0.0 if late else 2.0)
             process.close()
     if ready is None:
-        raise _no_attach(rung, host, process, node, timeout if late else None)
+        raise _no_attach(transport, host, process, node, timeout if late else None)
     return process
 
 
 def _no_attach(
-    rung: str, host: Connection, process: RemoteProcess, node: str, waited: float | None
+    transport: str, host: Connection, process: RemoteProcess, node: str, waited: float | None
 ) -> HpcError:
     said = printable(_BEGIN.after_last(process.stderr).decode("utf-8", "replace"), 300).strip()
     if process.returncode == _NO_RELAY:
@@ -212,6 +215,6 @@ def _no_attach(
     else:
         problem = f"it ended with exit code {process.returncode}"
     return PipeRefused(
-        f"Attaching by {rung} to {node} failed: {(said or problem).rstrip('.')}.",
-        "Another way is tried, unless one was asked for.",
+        f"Attaching by {transport} to {node} failed: {(said or problem).rstrip('.')}.",
+        "Another transport is tried, unless one was asked for.",
     )

@@ -68,7 +68,7 @@ class Slow(tornado.web.RequestHandler):
     """An answer that takes its time."""
 
     async def get(self, seconds: str) -> None:
-        await asyncio.sleep(float(seconds))
+        await asyncio.sleep(float(seconds))  # sleep: a kernel takes its time
         self.write("slow")
 
 

@@ -175,7 +175,7 @@ async def storm(world: World, seconds: float, least: int) -> None:
 
     async def cutter() -> None:
         while goes_on():
-            await asyncio.sleep(0.12)  # how often it is cut
+            await asyncio.sleep(0.12)  # sleep: how often it is cut
             if rounds % 2:
                 await world.cut()
             await world.plug()

@@ -139,7 +139,7 @@ async def test_a_slow_reader_costs_no_memory_and_gets_everything(world: World) -
                 psutil.Process().memory_info().rss - before < 20_000_000
                 and world.node.memory() - relay_before < 10_000
             ),
-            1.3,
+            seconds=1.3,
         )
         other = await fetch(world.port, "/lab")
         assert other.status == 200, "one slow reader held up the others"

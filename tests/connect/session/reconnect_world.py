@@ -9,7 +9,7 @@ from jupyter_hpc.connect.events import Event, PersonNeeded
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.reconnect import PipeReconnect
 from jupyter_hpc.connect.session.retry import Retry, RetryTiming
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
+from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link
 from tests.connect.tunnel.helpers import MutePipe, mute_pipe
 from tests.relay.harness import PATIENCE, SECRET, RelayProcess

@@ -12,9 +12,8 @@ from typing import Any
 import asyncssh
 
 from jupyter_hpc.clusters import Login
-from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion
 from jupyter_hpc.connect.ssh.login import open_login
-from jupyter_hpc.connect.ssh.prompts import NoPrompter, Question
+from jupyter_hpc.connect.ssh.prompts import HostKeyQuestion, NoPrompter, Question
 
 
 @dataclass

@@ -34,7 +34,7 @@ async def test_commands_mean_the_same_in_every_login_shell(
     connection = await open_login(login_of(laptop), NoPrompter())
     try:
         assert connection.user == user and connection.host == "login1"
-        assert connection.way == "ssh" and not connection.needs_person
+        assert connection.kind == "ssh" and not connection.needs_person
         words = ["it's", "!x $HOME `id`", "a\nb\\", "*", ""]
         script = 'printf "%s|" "$@"; cat; printf oops >&2; exit 3'
         done = await connection.runner.run(["sh", "-c", script, "sh", *words], stdin=b"in\n\0!")
@@ -100,7 +100,7 @@ async def test_more_commands_at_once_than_sshd_allows(cluster: Cluster, laptop: 
 async def test_a_site_that_runs_something_else_instead_of_nothing(
     cluster: Cluster, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ssh_connection, "_NOTHING_TAKES", 0.3)
+    monkeypatch.setattr(ssh_connection, "_MAX_NOTHING_SECONDS", 0.3)
     async with second_sshd(cluster, "ForceCommand=yes") as port:  # it writes without end
         login = Login(host=("login1",), port=port, ssh_config=str(laptop.ssh_config))
         connection = await open_login(login, NoPrompter())

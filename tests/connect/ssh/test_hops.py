@@ -10,7 +10,7 @@ import asyncssh
 import pytest
 
 from jupyter_hpc.clusters import Login
-from jupyter_hpc.connect.ssh.login import knock, open_login
+from jupyter_hpc.connect.ssh.login import open_login, probe
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.errors import (
     AuthenticationFailed,
@@ -103,20 +103,20 @@ async def test_a_proxy_command(home: Path) -> None:
     async with Site(key=write_key(home / ".ssh/id_ed25519")).open() as site:
         extra = f"  ProxyCommand {sys.executable} {script} %p"
         login = write_home(home, site, extra=extra)
-        assert (await knock(login)).sock is None
+        assert (await probe(login)).sock is None
         await login_works(login, NoPrompter())
 
 
-async def test_knocking_authenticates_nothing(home: Path) -> None:
+async def test_a_probe_authenticates_nothing(home: Path) -> None:
     async with Site(key=write_key(home / ".ssh/id_ed25519")).open() as site:
         login = write_home(home, site)
-        knocked = await knock(login)
-        assert knocked.host == "site" and site.users == []
-        connection = await open_login(login, NoPrompter(), knocked=knocked)
+        reachable = await probe(login)
+        assert reachable.host == "site" and site.users == []
+        connection = await open_login(login, NoPrompter(), reachable=reachable)
         assert site.users == ["ada"]
         connection.close()
     with pytest.raises(Unreachable, match="No login host could be reached"):
-        await knock(login, timeout=1)
+        await probe(login, timeout=1)
 
 
 async def test_a_server_that_says_nothing_is_unreachable(home: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from jupyter_hpc.connect.ssh.hostkeys import (
-    HostKeyQuestion,
     KnownHosts,
     entry_name,
     fingerprint,
     remember,
     short_kind,
 )
+from jupyter_hpc.connect.ssh.prompts import HostKeyQuestion
 
 
 @pytest.fixture(scope="module")

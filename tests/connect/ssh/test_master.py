@@ -56,7 +56,7 @@ async def test_everything_runs_over_the_master_without_a_login(
     before = start_master(cluster, laptop)
     connection = await open_login(login_of(laptop), NoPrompter())
     try:
-        assert (connection.way, connection.user, connection.host) == (
+        assert (connection.kind, connection.user, connection.host) == (
             "control-master", "chad", "login1",
         )  # fmt: skip
         assert connection.needs_person, "a new login is the user's to make"
@@ -71,8 +71,8 @@ async def test_everything_runs_over_the_master_without_a_login(
         sleeping = ["pgrep", "-f", "^sleep 4714"]
         await until(lambda: cluster.run("login1", sleeping).returncode == 1)
         connections = Connections(connection, NoPrompter())
-        for rung in ("ssh", "login-ssh"):
-            pipe = await open_pipe(rung, connections, Attach("gpu01", ECHO_RELAY))
+        for transport in ("ssh", "login-ssh"):
+            pipe = await open_pipe(transport, connections, Attach("gpu01", ECHO_RELAY))
             assert await echoes(pipe, 3_000_000)
     finally:
         connection.close()
@@ -82,7 +82,7 @@ async def test_everything_runs_over_the_master_without_a_login(
 async def test_the_masters_end_is_noticed_and_nothing_logs_in_again(
     cluster: Cluster, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(master, "_WATCH", 0.2)
+    monkeypatch.setattr(master, "_WATCH_SECONDS", 0.2)
     before = start_master(cluster, laptop)
     connection = await open_login(login_of(laptop), NoPrompter())
     control(laptop, "exit")
@@ -95,7 +95,7 @@ async def test_the_masters_end_is_noticed_and_nothing_logs_in_again(
 
 async def test_without_a_master_a_connection_is_made(cluster: Cluster, laptop: Laptop) -> None:
     connection = await open_login(login_of(laptop), NoPrompter())
-    assert connection.way == "ssh"
+    assert connection.kind == "ssh"
     connection.close()
 
 
@@ -103,7 +103,7 @@ async def test_a_dead_master_is_not_used(
     cluster: Cluster, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers the check, but its own connection leads nowhere any more."""
-    monkeypatch.setattr(master, "_PROBE_TIMEOUT", 1.0)
+    monkeypatch.setattr(master, "_MAX_PROBE_SECONDS", 1.0)
     start_master(cluster, laptop)
     cluster.black_hole()
     try:

@@ -24,7 +24,7 @@ async def test_a_host_that_floods_before_it_is_heard_is_held_up() -> None:
     while not pipe.paused:
         pipe.deliver(block)
         sent += len(block)
-        assert sent <= ssh_pipe.EARLY_LIMIT + len(block)
+        assert sent <= ssh_pipe.MAX_EARLY_BYTES + len(block)
     assert await pipe.skip_past(b"ready") is None
     got = bytearray()
     pipe.set_receiver(got.extend, lambda outcome: None)
@@ -35,7 +35,7 @@ async def test_what_follows_the_marker_counts_anew() -> None:
     pipe = Counted()
     pipe.deliver(bytes(900_000) + b"ready" + b"after")
     assert await pipe.skip_past(b"ready") == bytes(900_000)
-    pipe.deliver(bytes(ssh_pipe.EARLY_LIMIT - 5))
+    pipe.deliver(bytes(ssh_pipe.MAX_EARLY_BYTES - 5))
     assert not pipe.paused
     pipe.deliver(b"x")
     assert pipe.paused

@@ -11,8 +11,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion
-from jupyter_hpc.connect.ssh.prompts import Field, NoPrompter, Question, TerminalPrompter
+from jupyter_hpc.connect.ssh.prompts import (
+    Field,
+    HostKeyQuestion,
+    NoPrompter,
+    Question,
+    TerminalPrompter,
+)
 from jupyter_hpc.errors import PromptNeeded
 from tests.relay.harness import PATIENCE
 from tests.waiting import until

@@ -11,7 +11,6 @@ import pytest
 
 from jupyter_hpc.connect.ssh.connection import SshConnection
 from jupyter_hpc.connect.ssh.hop import Hop
-from jupyter_hpc.connect.ssh.lean import lean
 from jupyter_hpc.errors import Unreachable
 from tests.waiting import until
 
@@ -65,7 +64,7 @@ async def test_a_session_that_comes_too_late_is_closed_and_runs_nothing() -> Non
         "127.0.0.1", server.get_port(), known_hosts=None, username="ada", client_keys=None
     )
     settings: Any = None
-    hop = Hop(client, settings, False, lean(client, over_socket=True))
+    hop = Hop(client, settings, False)
     connection = SshConnection("site", hop, ())
     with pytest.raises(Unreachable, match="did not start"):
         await connection.start("late", timeout=0.2)

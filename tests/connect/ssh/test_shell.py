@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_hpc.connect.ssh.shell import Marker, command_line, script_for
+from jupyter_hpc.connect.ssh.runner import Marker, command_line, script_for
 
 MARKER = Marker("0123abcd")
 #: The ones that this machine has; the test cluster's packages bring tcsh and fish.

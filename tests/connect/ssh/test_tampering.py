@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import asyncssh
 import pytest
 
-from jupyter_hpc.connect.ssh.lean import lean
+from jupyter_hpc.connect.ssh.carrier import Carrier, SocketCarrier
 from jupyter_hpc.connect.ssh.process import ChannelProcess
 
 CIPHER = "aes128-gcm@openssh.com"
@@ -44,9 +45,11 @@ async def connected() -> AsyncIterator[asyncssh.SSHClientConnection]:
         process_factory=speak,
         encoding=None,
     )
+    sock = socket.create_connection(server.sockets[0].getsockname())
+    sock.setblocking(False)
     connection = await asyncssh.connect(
         "127.0.0.1",
-        server.sockets[0].getsockname()[1],
+        tunnel=SocketCarrier(sock),
         known_hosts=None,
         username="alice",
         config=None,
@@ -62,12 +65,13 @@ async def connected() -> AsyncIterator[asyncssh.SSHClientConnection]:
 class Middle:
     """Gives packets on, but for the second that carries a line."""
 
-    def __init__(self, give: Callable[[bytes], None], tamper: Tamper, *, together: bool) -> None:
-        self._give, self._tamper, self._together = give, tamper, together
-        self._bytes = self._kept = b""
+    def __init__(self, give: Callable[[bytes], None], tamper: Tamper, how: str) -> None:
+        self._give, self._tamper, self._how = give, tamper, how
+        self._bytes = b""
+        self._kept: list[bytes] = []
         self._lines = 0
 
-    def __call__(self, data: bytes, datatype: int | None = None) -> None:
+    def __call__(self, data: bytes) -> None:
         self._bytes += data
         while len(self._bytes) >= 4:
             size = 4 + int.from_bytes(self._bytes[:4], "big") + TAG
@@ -78,29 +82,42 @@ class Middle:
                 self._lines += 1
                 if self._lines == 2:
                     packet = self._tamper(packet)
-            self._kept += packet
-        if self._kept and not (self._together and 2 <= self._lines < len(LINES)):
-            kept, self._kept = self._kept, b""
-            self._give(kept)
+            self._kept.append(packet)
+        if self._how == "as they come" or not 2 <= self._lines < len(LINES):
+            kept, self._kept = self._kept, []
+            for piece in [b"".join(kept)] if self._how == "in one piece" else kept:
+                if piece:
+                    self._give(piece)
 
 
-@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("how", ["as they come", "in one piece", "in one turn of the loop"])
 @pytest.mark.parametrize(
     "tamper",
     [lambda packet: b"", lambda packet: packet[:-1] + bytes([packet[-1] ^ 1])],
     ids=["taken out", "changed"],
 )
-async def test_nothing_after_it_is_delivered(tamper: Tamper, together: bool) -> None:
+async def test_nothing_after_it_is_delivered(
+    monkeypatch: pytest.MonkeyPatch, tamper: Tamper, how: str
+) -> None:
+    """And the connection ends."""
     got: list[bytes] = []
     async with connected() as connection:
-        express = lean(connection, over_socket=True)
-        process = ChannelProcess(express)
+        process = ChannelProcess()
         await connection.create_session(lambda: process, command="speak", encoding=None)
         process.set_receiver(got.append, lambda outcome: None)
-        connection.data_received = Middle(  # type: ignore[method-assign]
-            connection.data_received, tamper, together=together
-        )
+        deliver = Carrier.deliver
+        middles: dict[Carrier, Middle] = {}
+
+        def between(carrier: Carrier, data: bytes) -> None:
+            middle = middles.get(carrier)
+            if middle is None:
+                middle = Middle(lambda piece: deliver(carrier, piece), tamper, how)
+                middles[carrier] = middle
+            middle(data)
+
+        monkeypatch.setattr(Carrier, "deliver", between)
         process.write(b"g")
         await asyncio.wait_for(process.wait_ended(), 30)
-    assert express.received > 0
+        await asyncio.wait_for(connection.wait_closed(), 30)
+    assert len(middles) == 1
     assert b"".join(got) == LINES[0]

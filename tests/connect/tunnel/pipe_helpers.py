@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from jupyter_hpc.connect.ssh.byte_pipe import BytePipe
+from jupyter_hpc.connect.ssh.interfaces import BytePipe
 
 #: Says that it is ready and then gives every byte back.
 ECHO_RELAY = ("sh", "-c", r"printf '\001jupyter-hpc-relay\002'; exec cat")

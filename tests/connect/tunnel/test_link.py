@@ -85,7 +85,7 @@ async def test_a_process_that_was_stopped_does_not_suspect_at_once(node: RelayPr
     watched = Watched()
     await watched.link.attach(await node.pipe())
     await next_word(watched.link)
-    time.sleep(3)  # the whole loop stands still, as under SIGSTOP
+    time.sleep(3)  # sleep: the whole loop stands still, as under SIGSTOP
     await stays(lambda: watched.kinds() == [LinkUp], seconds=0.2)
     await watched.link.close()
 
@@ -101,7 +101,7 @@ async def test_a_replaced_silent_pipe_loses_nothing(node: RelayProcess) -> None:
         await link.attach(pipe)
         expected += os.urandom(50_000)
         end.stream.send(expected[-50_000:])
-        await asyncio.sleep(0.002 * (number % 7))  # the hole opens sooner or later
+        await asyncio.sleep(0.002 * (number % 7))  # sleep: the hole opens sooner or later
         pipe.fall_silent()
         expected += b"in the hole"
         end.stream.send(b"in the hole")

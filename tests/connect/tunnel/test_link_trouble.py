@@ -186,7 +186,7 @@ async def test_an_upload_over_a_slow_line_neither_blocks_nor_alarms(
         began = time.monotonic()
         await link.facts()
         waits.append(time.monotonic() - began)
-        await asyncio.sleep(0.1)  # how often it is asked
+        await asyncio.sleep(0.1)  # sleep: how often it is asked
     assert watched.kinds() == [LinkUp], "it suspects its own upload"
     assert statistics.median(waits[len(waits) // 2 :]) < 5, "questions wait behind the upload"
     assert pipe.idle < 0.2 * pipe.turns, "the line is not used"

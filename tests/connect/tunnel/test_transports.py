@@ -1,4 +1,4 @@
-"""The ladder on the real cluster: each rung, each refusal, and the choice."""
+"""The transports on the real cluster: each of them, each refusal, and the choice."""
 
 from __future__ import annotations
 
@@ -58,28 +58,28 @@ def job(cluster: Cluster) -> Attach:
 
 
 @pytest.mark.parametrize("user", ["chad", "tara", "fiona"])
-@pytest.mark.parametrize("rung", ["ssh", "login-ssh", "srun"])
-async def test_each_rung_carries_every_byte(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, rung: str, user: str
+@pytest.mark.parametrize("transport", ["ssh", "login-ssh", "srun"])
+async def test_each_transport_carries_every_byte(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, transport: str, user: str
 ) -> None:
     """Also for login shells that print, or are no POSIX shells."""
     attach = allocate(cluster, user)
     connections = await connect(cluster, monkeypatch, user)
     try:
-        pipe = await open_pipe(rung, connections, attach)
+        pipe = await open_pipe(transport, connections, attach)
         assert await echoes(pipe, 2_000_000)
     finally:
         connections.close()
         end_jobs(cluster, user)
 
 
-@pytest.mark.parametrize("rung", ["ssh", "login-ssh", "srun"])
+@pytest.mark.parametrize("transport", ["ssh", "login-ssh", "srun"])
 async def test_closing_ends_what_runs_on_the_cluster(
-    cluster: Cluster, connections: Connections, job: Attach, rung: str
+    cluster: Cluster, connections: Connections, job: Attach, transport: str
 ) -> None:
     mark = ("sh", "-c", r"printf '\001jupyter-hpc-relay\002'; exec cat >/dev/null")
     step = (*job.step_argv[: -len(job.argv)], *mark)
-    pipe = await open_pipe(rung, connections, Attach(NODE, mark, step))
+    pipe = await open_pipe(transport, connections, Attach(NODE, mark, step))
     pipe.close()
     running = ["pgrep", "-u", "alice", "-f", r"jupyter-hpc-relay"]
     hosts = ("login1", NODE)
@@ -125,14 +125,14 @@ async def test_pausing_holds_the_other_side_back(connections: Connections, job: 
     pipe.close()
 
 
-async def test_a_missing_relay_is_not_the_rungs_fault(
+async def test_a_missing_relay_is_not_the_transports_fault(
     connections: Connections, job: Attach
 ) -> None:
     gone = ("sh", "-c", "echo no relay answers on /x >&2; exit 3")
     step = (*job.step_argv[: -len(job.argv)], *gone)
-    for rung in ("ssh", "login-ssh", "srun"):
+    for transport in ("ssh", "login-ssh", "srun"):
         with pytest.raises(RelayGone, match="no relay answers on /x"):
-            await open_pipe(rung, connections, Attach(NODE, gone, step))
+            await open_pipe(transport, connections, Attach(NODE, gone, step))
     with pytest.raises(RelayGone):
         await choose(connections, Attach(NODE, gone, step))
 
@@ -149,13 +149,13 @@ async def test_ssh_is_chosen_first_and_direct_never_unasked(
     connections: Connections, job: Attach
 ) -> None:
     chosen = await choose(connections, job)
-    assert (chosen.rung, chosen.refused) == ("ssh", {})
+    assert (chosen.transport, chosen.refused) == ("ssh", {})
     chosen.pipe.close()
     chosen = await choose(connections, job, remembered="srun")
-    assert chosen.rung == "srun"
+    assert chosen.transport == "srun"
     chosen.pipe.close()
     chosen = await choose(connections, job, wanted="login-ssh")
-    assert chosen.rung == "login-ssh"
+    assert chosen.transport == "login-ssh"
     chosen.pipe.close()
     with pytest.raises(PipeRefused, match="direct: The relay on the node listens on no TCP port"):
         await choose(connections, job, wanted="direct")
@@ -216,7 +216,7 @@ async def test_no_laptop_key_on_nodes(
 ) -> None:
     cluster = cluster_with(laptop_key_on_nodes=False, accounting=False)
     chosen = await refused_then(cluster, monkeypatch)
-    assert chosen.rung == "login-ssh"
+    assert chosen.transport == "login-ssh"
     assert "accepts no key of this machine" in chosen.refused["ssh"]
     assert "ssh: cpu01 accepts no key" in chosen.reason
 
@@ -226,7 +226,7 @@ async def test_forwarding_forbidden(
 ) -> None:
     cluster = cluster_with(login_forwarding=False, accounting=False)
     chosen = await refused_then(cluster, monkeypatch)
-    assert chosen.rung == "login-ssh"
+    assert chosen.transport == "login-ssh"
     assert "No SSH connection through the login host to cpu01" in chosen.refused["ssh"]
 
 
@@ -236,7 +236,7 @@ async def test_no_ssh_to_nodes_at_all(
 ) -> None:
     cluster = cluster_with(node_ssh=node_ssh, accounting=False)
     chosen = await refused_then(cluster, monkeypatch)
-    assert chosen.rung == "srun" and list(chosen.refused) == ["ssh", "login-ssh"]
+    assert chosen.transport == "srun" and list(chosen.refused) == ["ssh", "login-ssh"]
     words = {"denied": "Permission denied", "closed": "Connection refused"}
     assert words[node_ssh] in chosen.refused["login-ssh"]
 
