@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:  # --help needs none of them
-    from jupyter_hpc.connect.ssh.hostkeys import HostKeyQuestion
-    from jupyter_hpc.connect.ssh.prompts import Prompter, Question
+    from jupyter_hpc.connect.ssh.prompts import HostKeyQuestion, Prompter, Question
     from jupyter_hpc.logs import Log
     from jupyter_hpc.redaction import Redactor
 
