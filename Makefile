@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 # Most tests wait for a cluster or a browser rather than for a processor.
 PARALLEL ?= -n 5 --dist loadfile --no-loadscope-reorder
-# CI counts the lines that run, which costs a tenth of the processors' time.
+# CI counts the lines that run in pytest's own processes, for about a tenth of their time.
 COVERAGE ?= $(if $(filter 1 true yes,$(CI)),--cov --cov-report=)
 BUNDLE := jupyter_hpc/labextension/package.json
 NODE_MODULES := labextension/node_modules/.package-lock.json

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 
 import pytest
 
@@ -91,7 +92,7 @@ def document(found: Iterable[Count], arguments: str = "") -> str:
     extent = "only some of the tests" if arguments else "all tests"
     python = ".".join(platform.python_version_tuple()[:2])
     how = f"Taken with `{command}` ({extent}), Python {python} on {platform.system()}."
-    return _TEXT.format(how=how, table=table(found))
+    return _TEXT.format(how=fill(how, 100, break_on_hyphens=False), table=table(found))
 
 
 @pytest.hookimpl(trylast=True)

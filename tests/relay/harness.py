@@ -188,8 +188,11 @@ class RelayProcess:
 
     async def pipe(self) -> SocketPipe:
         """A pipe that is a connection to the relay's socket."""
-        loop = asyncio.get_running_loop()
-        _, pipe = await loop.create_unix_connection(SocketPipe, self.socket_path)
+        ours = socket.socket(socket.AF_UNIX)
+        # asyncio takes a connection for made that the kernel has no room for yet.
+        await asyncio.to_thread(ours.connect, self.socket_path)
+        ours.setblocking(False)
+        _, pipe = await asyncio.get_running_loop().create_connection(SocketPipe, sock=ours)
         return pipe
 
     async def attach_pipe(self, talk: bytes = b"") -> AttachPipe:
