@@ -4,23 +4,21 @@ import type { IDisposable } from '@lumino/disposable';
 import type { IHpcClient } from '../tokens';
 import type {
   IActionResult,
+  IBatchPreview,
+  IBatchRequest,
   IGpuHistory,
   IGpus,
   IJobs,
   IJobsUpdate,
   IJobView,
   ILogPiece,
+  IPartitions,
   ISession,
   IStorageReport,
+  ISubmittedJob,
   JobAction,
   LogStream
 } from './api';
-import type {
-  IBatchPreview,
-  IBatchRequest,
-  IPartitions,
-  ISubmittedJob
-} from './batchapi';
 import { type IFeed, PolledFeed, StreamedFeed } from './feed';
 import { mergeJobs } from './jobs';
 import { LogFollower } from './log';

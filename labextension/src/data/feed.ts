@@ -2,8 +2,9 @@ import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { Poll } from '@lumino/polling';
 import { type ISignal, Signal } from '@lumino/signaling';
 
+import type { IWatch } from './api';
 import { ApiError } from './request';
-import type { IWatcher, IWatchRequest, Stream } from './stream';
+import type { IWatcher, Stream } from './stream';
 
 /** A value that is kept fresh while somebody looks at it. */
 export interface IFeed<T> {
@@ -91,14 +92,14 @@ abstract class Feed<T> implements IFeed<T> {
 export class StreamedFeed<T, News = T> extends Feed<T> implements IWatcher {
   constructor(
     private readonly _stream: Stream,
-    private readonly _topic: string,
+    private readonly _topic: IWatch['topic'],
     private readonly _get: () => Promise<T>,
     private readonly _merge: (before: T | null, news: News) => T | null
   ) {
     super();
   }
 
-  request(): IWatchRequest {
+  request(): IWatch {
     return { topic: this._topic };
   }
 
