@@ -18,11 +18,14 @@ export interface IFeed<T> {
   readonly changed: ISignal<IFeed<T>, void>;
   /** Keep the value fresh until the returned handle is disposed. */
   watch(): IDisposable;
-  /** Ask now, whether somebody watches or not. */
-  refresh(): Promise<void>;
+  /**
+   * Ask now, whether somebody watches or not. Without `isPatient`, as for a person
+   * who waits for it, a server out of reach is told of at once.
+   */
+  refresh(isPatient?: boolean): Promise<void>;
 }
 
-/** A server that is out of reach is mentioned after so many failures, not at the first. */
+/** Where nobody waits, a server out of reach is mentioned after so many failures. */
 const SILENT_FAILURES = 3;
 
 /** What all feeds share: the value, the error, and the count of watchers. */
@@ -56,7 +59,7 @@ abstract class Feed<T> implements IFeed<T> {
     });
   }
 
-  abstract refresh(): Promise<void>;
+  abstract refresh(isPatient?: boolean): Promise<void>;
 
   protected abstract start(): void;
   protected abstract stop(): void;
@@ -69,12 +72,12 @@ abstract class Feed<T> implements IFeed<T> {
     this._changed.emit();
   }
 
-  protected reject(error: unknown): void {
+  protected reject(error: unknown, isPatient = true): void {
     const told =
       error instanceof ApiError ? error : new ApiError(String(error), '', 0);
     this._failures += 1;
-    const outOfReach = told.status === 0 && this._value !== null;
-    if (!outOfReach || this._failures >= SILENT_FAILURES) {
+    const canWait = isPatient && told.status === 0 && this._value !== null;
+    if (!canWait || this._failures >= SILENT_FAILURES) {
       this._error = told;
       this._changed.emit();
     }
@@ -106,7 +109,7 @@ export class StreamedFeed<T, News = T> extends Feed<T> implements IWatcher {
   receive(data: unknown): void {
     const value = this._merge(this.value, data as News);
     if (value === null) {
-      void this.refresh();
+      void this.refresh(true);
     } else {
       this.accept(value);
     }
@@ -117,14 +120,14 @@ export class StreamedFeed<T, News = T> extends Feed<T> implements IWatcher {
   }
 
   fetch(): Promise<void> {
-    return this.refresh();
+    return this.refresh(true);
   }
 
-  async refresh(): Promise<void> {
+  async refresh(isPatient = false): Promise<void> {
     try {
       this.accept(await this._get());
     } catch (error) {
-      this.reject(error);
+      this.reject(error, isPatient);
     }
   }
 
@@ -157,7 +160,7 @@ export class PolledFeed<T> extends Feed<T> implements IDisposable {
       auto: false,
       standby: 'when-hidden',
       frequency: { interval, max: Math.max(interval, 300_000), backoff: true },
-      factory: () => this._ask()
+      factory: () => this._ask(true)
     });
   }
 
@@ -176,8 +179,9 @@ export class PolledFeed<T> extends Feed<T> implements IDisposable {
     this._poll.frequency = { interval, max, backoff: true };
   }
 
-  async refresh(): Promise<void> {
-    await this._ask().catch(() => undefined);
+  async refresh(isPatient = false): Promise<void> {
+    // The error is kept in `error`.
+    await this._ask(isPatient).catch(() => undefined);
   }
 
   protected override start(): void {
@@ -197,7 +201,7 @@ export class PolledFeed<T> extends Feed<T> implements IDisposable {
     }
   }
 
-  private async _ask(): Promise<void> {
+  private async _ask(isPatient: boolean): Promise<void> {
     try {
       const value = await this._get();
       if (this._isFinal(value)) {
@@ -205,7 +209,7 @@ export class PolledFeed<T> extends Feed<T> implements IDisposable {
       }
       this.accept(value);
     } catch (error) {
-      this.reject(error);
+      this.reject(error, isPatient);
       // A rejected poll backs off, which is what a struggling server needs.
       throw error;
     }
@@ -221,7 +225,7 @@ export class PolledFeed<T> extends Feed<T> implements IDisposable {
 export function glance(feed: IFeed<unknown>, interval: number): IDisposable {
   const look = (): void => {
     if (!document.hidden && Date.now() - feed.receivedAt > interval) {
-      void feed.refresh();
+      void feed.refresh(true);
     }
   };
   const timer = window.setInterval(look, interval);
