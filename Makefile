@@ -13,7 +13,8 @@ BUNDLE := jupyter_hpc/labextension/package.json
 NODE_MODULES := labextension/node_modules/.package-lock.json
 
 FRONT_END := $(shell find labextension/src labextension/style labextension/schema -type f -not -name '*.test.*') \
-             labextension/package.json labextension/tsconfig.json
+             labextension/package.json labextension/tsconfig.json \
+             labextension/redocly.yaml docs/developers/openapi.yaml
 PACKAGE := pyproject.toml jupyter_hpc/__init__.py labextension/install.json \
            $(wildcard jupyter-config/*/*.json)
 
@@ -79,7 +80,7 @@ install: $(STAMPS)/dev ## Install the package with all that its development need
 .PHONY: clean
 clean: ## Remove everything that make created
 	rm -rf $(VENV) .cache .coverage .demo dist labextension/node_modules labextension/lib \
-	  labextension/tsconfig.tsbuildinfo jupyter_hpc/labextension
+	  labextension/generated labextension/tsconfig.tsbuildinfo jupyter_hpc/labextension
 
 $(STAMPS)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \

@@ -4,21 +4,19 @@ import type { Widget } from '@lumino/widgets';
 
 import type {
   IActionResult,
+  IBatchPreview,
+  IBatchRequest,
   IGpuHistory,
   IGpus,
   IJobs,
   IJobView,
+  IPartitions,
   ISession,
   IStorageReport,
+  ISubmittedJob,
   JobAction,
   LogStream
 } from './data/api';
-import type {
-  IBatchPreview,
-  IBatchRequest,
-  IPartitions,
-  ISubmittedJob
-} from './data/batchapi';
 import type { IFeed, PolledFeed } from './data/feed';
 import type { LogFollower } from './data/log';
 

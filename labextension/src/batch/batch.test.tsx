@@ -3,9 +3,15 @@ import { cleanup, fireEvent, render, screen } from '@testing-library/react';
 import * as React from 'react';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { IBatchPreview, IBatchRequest } from '../data/batchapi';
+import type {
+  IBatchPreview,
+  IBatchRequest,
+  IParameter,
+  ISubmittedJob
+} from '../data/api';
 import { ApiError } from '../data/request';
 import { settled } from '../testing/server';
+import { aJobRequest, aPartition } from '../testing/values';
 import { fromStored, toRequest } from './choices';
 import { BatchDialog } from './dialog';
 import { Form } from './form';
@@ -14,6 +20,20 @@ import { type BatchClient, BatchModel } from './model';
 import { Preview } from './preview';
 
 const trans = nullTranslator.load('jupyter_hpc');
+
+function aParameter(changes: Partial<IParameter>): IParameter {
+  return {
+    name: 'lr',
+    kind: 'constant',
+    cell: 1,
+    line: 1,
+    default: '0.1',
+    not_from_environment: '',
+    stored_in: [],
+    repeated: false,
+    ...changes
+  };
+}
 
 function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
   return {
@@ -30,16 +50,17 @@ function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
     notices: [],
     refusals: [],
     parameters: [
-      { name: 'lr', kind: 'constant', cell: 1, line: 1, default: '0.1' },
-      { name: 'TOKEN', kind: 'secret', cell: 1, line: 2, default: '' }
+      aParameter({}),
+      aParameter({ name: 'TOKEN', kind: 'secret', line: 2, default: '' })
     ],
     prepare: [],
+    requirements: [],
     problems: [],
     estimated_start: 1000,
     estimated_nodes: 'gpu01',
     cost: '',
     verification: null,
-    request: { partition: 'gpu', time: '01:00:00', gpus: 1 },
+    request: aJobRequest({ partition: 'gpu', time: '01:00:00', gpus: 1 }),
     choices: { accounts: ['ml'], qos: [], presets: [], environment: 'venv' },
     ...changes
   };
@@ -54,19 +75,7 @@ class FakeBatch implements BatchClient {
   now = (): number => 900;
   partitions = vi.fn(() =>
     Promise.resolve({
-      partitions: [
-        {
-          name: 'gpu',
-          default: true,
-          available: true,
-          max_time: 7200,
-          node_count: 4,
-          idle_nodes: 1,
-          cpus_per_node: 8,
-          memory_mb_per_node: 1000,
-          gpus: [{ type: 'a100', count: 4 }]
-        }
-      ],
+      partitions: [aPartition()],
       problem: null,
       taken_at: 0,
       age: 0
@@ -78,9 +87,7 @@ class FakeBatch implements BatchClient {
     return Promise.resolve(this.preview);
   }
 
-  submit(
-    request: IBatchRequest
-  ): Promise<{ job_id: string; run_dir: string; messages: string[] }> {
+  submit(request: IBatchRequest): Promise<ISubmittedJob> {
     this.submitted.push(request);
     return this.refusal
       ? Promise.reject(this.refusal)
@@ -293,7 +300,13 @@ describe('the preview', () => {
   it('runs both on a tick and tells the outcome', async () => {
     await model.open();
     server.preview = aPreview({
-      verification: { equal: true, message: 'Equal.', differences: [] }
+      verification: {
+        equal: true,
+        message: 'Equal.',
+        differences: [],
+        compared: [1],
+        overrides: {}
+      }
     });
     render(<Preview {...{ model, showCell: () => undefined, trans }} />);
     fireEvent.click(screen.getByRole('checkbox'));

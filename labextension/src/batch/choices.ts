@@ -1,4 +1,4 @@
-import type { IBatchRequest, Mode, Python } from '../data/batchapi';
+import type { IBatchRequest, IResources, Mode, Python } from '../data/api';
 
 /** The resources that have a field of their own, as Slurm's request names them. */
 export const REQUEST_KEYS = [
@@ -51,12 +51,11 @@ export type StoredChoices = Omit<IBatchRequest, 'path' | 'verify'>;
 
 export function toRequest(choices: IChoices): StoredChoices {
   const { mode, preset, requeue, python } = choices;
-  const request: Record<string, string | string[]> = filled(choices.request);
-  const extra = lines(choices.extra);
-  if (extra.length) {
-    request['extra'] = extra;
-  }
-  const parameters = filled(choices.parameters);
+  const request: IResources = {
+    ...filled(choices.request),
+    ...listed({ extra: lines(choices.extra) })
+  };
+  const parameters = filled(choices.parameters) as Record<string, string>;
   const environment = {
     ...(python !== 'default' && { python }),
     ...(needsValue(python) && filled({ value: choices.pythonValue })),
@@ -112,20 +111,24 @@ export function needsValue(python: Python): boolean {
   return ['conda', 'venv', 'build', 'container'].includes(python);
 }
 
-function filled(texts: Record<string, string>): Record<string, string> {
+function filled<Key extends string>(
+  texts: Record<Key, string>
+): { [key in Key]?: string } {
   return Object.fromEntries(
-    Object.entries(texts)
+    Object.entries<string>(texts)
       .map(([name, text]) => [name, text.trim()])
       .filter(([, text]) => text)
-  ) as Record<string, string>;
+  ) as { [key in Key]?: string };
 }
 
-function listed(lists: Record<string, string[]>): Record<string, string[]> {
+function listed<Key extends string>(
+  lists: Record<Key, string[]>
+): { [key in Key]?: string[] } {
   return Object.fromEntries(
-    Object.entries(lists)
+    Object.entries<string[]>(lists)
       .map(([name, list]) => [name, list.filter(item => item)] as const)
       .filter(([, list]) => list.length)
-  );
+  ) as { [key in Key]?: string[] };
 }
 
 function lines(text: string): string[] {

@@ -2,7 +2,7 @@ import { Dialog, ReactWidget } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { ISubmittedJob } from '../data/batchapi';
+import type { ISubmittedJob } from '../data/api';
 import type { IChoices } from './choices';
 import { Form } from './form';
 import { type BatchClient, BatchModel } from './model';

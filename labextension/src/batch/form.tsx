@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { Mode, Python } from '../data/batchapi';
+import type { Mode, Python } from '../data/api';
 import { type IChoices, needsValue } from './choices';
 import { Field, Group } from './fields';
 import type { BatchModel } from './model';

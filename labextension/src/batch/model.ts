@@ -2,14 +2,14 @@ import type { IDisposable } from '@lumino/disposable';
 import { Debouncer } from '@lumino/polling';
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import type { IProblem } from '../data/api';
 import type {
   IBatchPreview,
   IBatchRequest,
   IPartition,
+  IProblem,
   ISubmittedJob,
   IVerification
-} from '../data/batchapi';
+} from '../data/api';
 import type { IHpcClient } from '../tokens';
 import { type IChoices, toRequest } from './choices';
 

@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { IParameter } from '../data/batchapi';
+import type { IParameter } from '../data/api';
 import { Field, Group } from './fields';
 import type { BatchModel } from './model';
 

@@ -17,7 +17,7 @@ import {
 } from '@jupyterlab/translation';
 
 import { COMMANDS, LAB_COMMANDS } from '../commands';
-import type { ISubmittedJob } from '../data/batchapi';
+import type { ISubmittedJob } from '../data/api';
 import { hpcIcon } from '../icons';
 import { IHpcClient } from '../tokens';
 import { fromStored, toRequest } from './choices';

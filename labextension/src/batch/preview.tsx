@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { IBatchPreview } from '../data/batchapi';
+import type { IBatchPreview } from '../data/api';
 import { formatTime } from '../ui/format';
 import { Problem } from '../ui/problem';
 import { Tabs } from '../ui/tabs';

@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { IFinding, IPartition } from '../data/batchapi';
+import type { IFinding, IPartition } from '../data/api';
 import { formatSpan } from '../ui/format';
 import { REQUEST_KEYS, type RequestKey } from './choices';
 import { Field, Group } from './fields';
@@ -20,7 +20,7 @@ const SELDOM: RequestKey[] = ['account', 'qos', 'nodes', 'tasks', 'constraint'];
 export function Resources({ model, trans }: IResourcesProps): JSX.Element {
   const { choices, preview, partitions } = model;
   const { request, preset, extra } = choices;
-  const defaults = preview?.request ?? {};
+  const defaults = preview?.request;
   const chosen = partitionOf(model);
   const words: Record<RequestKey, string> = {
     partition: trans.__('Partition'),
@@ -48,7 +48,7 @@ export function Resources({ model, trans }: IResourcesProps): JSX.Element {
       label={words[key]}
       value={request[key]}
       numeric={NUMERIC.includes(key)}
-      placeholder={request[key] ? '' : shown(defaults[key])}
+      placeholder={request[key] ? '' : shown(defaults?.[key])}
       suggestions={suggested[key]}
       problem={key === 'gpu_type' ? null : findingFor(model, key)}
       onChange={value => change(key, value)}

@@ -4,27 +4,25 @@ import type { IDisposable } from '@lumino/disposable';
 import type { IHpcClient } from '../tokens';
 import type {
   IActionResult,
+  IBatchPreview,
+  IBatchRequest,
   IGpuHistory,
   IGpus,
   IJobs,
   IJobsUpdate,
   IJobView,
   ILogPiece,
+  IPartitions,
   ISession,
   IStorageReport,
+  ISubmittedJob,
   JobAction,
   LogStream
 } from './api';
-import type {
-  IBatchPreview,
-  IBatchRequest,
-  IPartitions,
-  ISubmittedJob
-} from './batchapi';
 import { type IFeed, PolledFeed, StreamedFeed } from './feed';
 import { mergeJobs } from './jobs';
 import { LogFollower } from './log';
-import { requestAPI } from './request';
+import { LOOK_FIRST, requestAPI } from './request';
 import { Stream } from './stream';
 
 /** Storage and budget are cached for ten minutes on the server. */
@@ -94,9 +92,13 @@ export class HpcClient implements IHpcClient, IDisposable {
 
   async act(action: JobAction, targets: string[]): Promise<IActionResult> {
     const ids = encodeURIComponent(targets.join(','));
-    return requestAPI(`jobs/${ids}/${action}`, this._settings, {
-      method: 'POST'
-    });
+    const init = { method: 'POST' };
+    return requestAPI(
+      `jobs/${ids}/${action}`,
+      this._settings,
+      init,
+      LOOK_FIRST
+    );
   }
 
   partitions(): Promise<IPartitions> {
@@ -108,10 +110,11 @@ export class HpcClient implements IHpcClient, IDisposable {
   }
 
   submit(request: IBatchRequest): Promise<ISubmittedJob> {
-    return this._post('submit', request);
+    return this._post('submit', request, LOOK_FIRST);
   }
 
   async refreshJobs(): Promise<void> {
+    // The second question tells what is wrong, in the place where the jobs are.
     await this._get('jobs?refresh=1').catch(() => undefined);
     await this.jobs.refresh();
   }
@@ -130,11 +133,13 @@ export class HpcClient implements IHpcClient, IDisposable {
     return requestAPI<T>(endPoint, this._settings);
   }
 
-  private _post<T>(endPoint: string, body: unknown): Promise<T> {
-    return requestAPI<T>(endPoint, this._settings, {
-      method: 'POST',
-      body: JSON.stringify(body)
-    });
+  private _post<T>(
+    endPoint: string,
+    body: IBatchRequest,
+    afterLoss?: string
+  ): Promise<T> {
+    const init = { method: 'POST', body: JSON.stringify(body) };
+    return requestAPI<T>(endPoint, this._settings, init, afterLoss);
   }
 
   private readonly _stream: Stream;

@@ -2,8 +2,9 @@ import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { Poll } from '@lumino/polling';
 import { type ISignal, Signal } from '@lumino/signaling';
 
+import type { IWatch } from './api';
 import { ApiError } from './request';
-import type { IWatcher, IWatchRequest, Stream } from './stream';
+import type { IWatcher, Stream } from './stream';
 
 /** A value that is kept fresh while somebody looks at it. */
 export interface IFeed<T> {
@@ -17,11 +18,14 @@ export interface IFeed<T> {
   readonly changed: ISignal<IFeed<T>, void>;
   /** Keep the value fresh until the returned handle is disposed. */
   watch(): IDisposable;
-  /** Ask now, whether somebody watches or not. */
-  refresh(): Promise<void>;
+  /**
+   * Ask now, whether somebody watches or not. Without `isPatient`, as for a person
+   * who waits for it, a server out of reach is failure of at once.
+   */
+  refresh(isPatient?: boolean): Promise<void>;
 }
 
-/** A server that is out of reach is mentioned after so many failures, not at the first. */
+/** Where nobody waits, a server out of reach is mentioned after so many failures. */
 const SILENT_FAILURES = 3;
 
 /** What all feeds share: the value, the error, and the count of watchers. */
@@ -55,7 +59,7 @@ abstract class Feed<T> implements IFeed<T> {
     });
   }
 
-  abstract refresh(): Promise<void>;
+  abstract refresh(isPatient?: boolean): Promise<void>;
 
   protected abstract start(): void;
   protected abstract stop(): void;
@@ -68,12 +72,12 @@ abstract class Feed<T> implements IFeed<T> {
     this._changed.emit();
   }
 
-  protected reject(error: unknown): void {
+  protected reject(error: unknown, isPatient = true): void {
     const failure =
       error instanceof ApiError ? error : new ApiError(String(error), '', 0);
     this._failures += 1;
-    const outOfReach = failure.status === 0 && this._value !== null;
-    if (!outOfReach || this._failures >= SILENT_FAILURES) {
+    const canWait = isPatient && failure.status === 0 && this._value !== null;
+    if (!canWait || this._failures >= SILENT_FAILURES) {
       this._error = failure;
       this._changed.emit();
     }
@@ -91,21 +95,21 @@ abstract class Feed<T> implements IFeed<T> {
 export class StreamedFeed<T, News = T> extends Feed<T> implements IWatcher {
   constructor(
     private readonly _stream: Stream,
-    private readonly _topic: string,
+    private readonly _topic: IWatch['topic'],
     private readonly _get: () => Promise<T>,
     private readonly _merge: (before: T | null, news: News) => T | null
   ) {
     super();
   }
 
-  request(): IWatchRequest {
+  request(): IWatch {
     return { topic: this._topic };
   }
 
   receive(data: unknown): void {
     const value = this._merge(this.value, data as News);
     if (value === null) {
-      void this.refresh();
+      void this.refresh(true);
     } else {
       this.accept(value);
     }
@@ -116,14 +120,14 @@ export class StreamedFeed<T, News = T> extends Feed<T> implements IWatcher {
   }
 
   fetch(): Promise<void> {
-    return this.refresh();
+    return this.refresh(true);
   }
 
-  async refresh(): Promise<void> {
+  async refresh(isPatient = false): Promise<void> {
     try {
       this.accept(await this._get());
     } catch (error) {
-      this.reject(error);
+      this.reject(error, isPatient);
     }
   }
 
@@ -156,7 +160,7 @@ export class PolledFeed<T> extends Feed<T> implements IDisposable {
       auto: false,
       standby: 'when-hidden',
       frequency: { interval, max: Math.max(interval, 300_000), backoff: true },
-      factory: () => this._ask()
+      factory: () => this._ask(true)
     });
   }
 
@@ -175,8 +179,9 @@ export class PolledFeed<T> extends Feed<T> implements IDisposable {
     this._poll.frequency = { interval, max, backoff: true };
   }
 
-  async refresh(): Promise<void> {
-    await this._ask().catch(() => undefined);
+  async refresh(isPatient = false): Promise<void> {
+    // The error is kept in `error`.
+    await this._ask(isPatient).catch(() => undefined);
   }
 
   protected override start(): void {
@@ -196,7 +201,7 @@ export class PolledFeed<T> extends Feed<T> implements IDisposable {
     }
   }
 
-  private async _ask(): Promise<void> {
+  private async _ask(isPatient: boolean): Promise<void> {
     try {
       const value = await this._get();
       if (this._isFinal(value)) {
@@ -204,7 +209,7 @@ export class PolledFeed<T> extends Feed<T> implements IDisposable {
       }
       this.accept(value);
     } catch (error) {
-      this.reject(error);
+      this.reject(error, isPatient);
       // A rejected poll backs off, which is what a struggling server needs.
       throw error;
     }
@@ -220,7 +225,7 @@ export class PolledFeed<T> extends Feed<T> implements IDisposable {
 export function glance(feed: IFeed<unknown>, interval: number): IDisposable {
   const look = (): void => {
     if (!document.hidden && Date.now() - feed.receivedAt > interval) {
-      void feed.refresh();
+      void feed.refresh(true);
     }
   };
   const timer = window.setInterval(look, interval);

@@ -1,9 +1,9 @@
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 
-import type { ILogPiece, LogStream } from './api';
+import type { ILogPiece, IWatch, LogStream } from './api';
 import type { ApiError } from './request';
-import type { IWatcher, IWatchRequest, Stream } from './stream';
+import type { IWatcher, Stream } from './stream';
 
 /** One log, followed from its last megabyte on; pieces come in order and without gaps. */
 export class LogFollower implements IWatcher, IDisposable {
@@ -50,7 +50,7 @@ export class LogFollower implements IWatcher, IDisposable {
     Signal.clearData(this);
   }
 
-  request(): IWatchRequest {
+  request(): IWatch {
     const { job, stream } = this;
     const position = this._file
       ? { offset: this._nextOffset, file: this._file }

@@ -2,34 +2,17 @@ import { URLExt } from '@jupyterlab/coreutils';
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 
-import type { IProblem } from './api';
+import type { IStreamMessage, IWatch } from './api';
 import { ApiError, NAMESPACE } from './request';
-
-/** What a tab tells the server that it looks at. */
-export interface IWatchRequest {
-  topic: string;
-  job?: string;
-  stream?: string;
-  offset?: number;
-  file?: string;
-}
 
 /** Somebody who looks at one thing. */
 export interface IWatcher {
   /** What is looked at now; asked again before every message to the server. */
-  request(): IWatchRequest;
+  request(): IWatch;
   receive(data: unknown): void;
   refuse(error: ApiError): void;
   /** Ask once without the stream; called while no stream can be had. */
   fetch(): Promise<void>;
-}
-
-interface IStreamMessage {
-  topic: string;
-  job?: string;
-  stream?: string;
-  data?: unknown;
-  error?: IProblem;
 }
 
 /** Times in milliseconds; the server forgets a tab that is silent for 150 s. */
@@ -142,7 +125,7 @@ export class Stream implements IDisposable {
   private _dispatch(text: string): void {
     const message = JSON.parse(text) as IStreamMessage;
     const watcher = this._watchers.get(nameOf(message));
-    if (message.error) {
+    if ('error' in message) {
       const { message: sentence, hint } = message.error;
       watcher?.refuse(new ApiError(sentence, hint, 503));
     } else {
@@ -159,10 +142,11 @@ export class Stream implements IDisposable {
   private _isDisposed = false;
 }
 
-function nameOf({
-  topic,
-  job,
-  stream
-}: IWatchRequest | IStreamMessage): string {
+function nameOf(named: {
+  topic: string;
+  job?: string;
+  stream?: string;
+}): string {
+  const { topic, job, stream } = named;
   return [topic, job ?? '', stream ?? ''].join('\n');
 }

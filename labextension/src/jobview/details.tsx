@@ -155,7 +155,7 @@ function Facts({ rows }: { rows: Fact[] }): JSX.Element {
 
 /** Every field as Slurm wrote it, for those who know what they look for. */
 function Everything({ view, trans }: IDetailsProps): JSX.Element | null {
-  const fields = view.job.fields as Record<string, string> | undefined;
+  const { fields } = view.job;
   if (!fields || Object.keys(fields).length === 0) {
     return null;
   }

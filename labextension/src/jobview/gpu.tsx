@@ -24,7 +24,13 @@ export function GpuTab({ client, view, trans }: IGpuTabProps): JSX.Element {
   const moment = view.finished ? 0 : view.taken_at;
   React.useEffect(() => {
     if (recorded) {
-      client.jobGpus(id).then(setHistory).catch(setError);
+      client
+        .jobGpus(id)
+        .then(recording => {
+          setHistory(recording);
+          setError(null);
+        })
+        .catch(setError);
     }
   }, [client, id, recorded, moment]);
   if (!recorded) {

@@ -7,6 +7,8 @@ export class FakeServer {
   /** What each address below the extension answers. */
   answers: Record<string, { status?: number; body: unknown }> = {};
   reachable = true;
+  /** Whether the connection breaks after the first bytes of each answer. */
+  breaks = false;
 
   readonly settings = ServerConnection.makeSettings({
     baseUrl: 'http://server/',
@@ -33,7 +35,8 @@ export class FakeServer {
       body: 'not found'
     };
     const text = typeof body === 'string' ? body : JSON.stringify(body);
-    return Promise.resolve(new Response(text, { status }));
+    const sent = this.breaks ? brokenAfter(text.slice(0, 5)) : text;
+    return Promise.resolve(new Response(sent, { status }));
   }
 
   private _socketClass(): typeof WebSocket {
@@ -45,6 +48,14 @@ export class FakeServer {
       }
     } as unknown as typeof WebSocket;
   }
+}
+
+/** A body whose connection is lost after its first bytes. */
+function brokenAfter(start: string): ReadableStream {
+  return new ReadableStream({
+    start: controller => controller.enqueue(new TextEncoder().encode(start)),
+    pull: controller => controller.error(new TypeError('network error'))
+  });
 }
 
 /** The other end of the stream. */

@@ -2,7 +2,9 @@ import type {
   IFinishedJob,
   IGpu,
   IGpus,
+  IJobRequest,
   IJobs,
+  IPartition,
   IQueuedJob,
   ISession
 } from '../data/api';
@@ -64,6 +66,7 @@ export function aGpu(changes: Partial<IGpu> = {}): IGpu {
     memory_clock: 1593,
     processes: [],
     idle_since: null,
+    problem: null,
     ...changes
   };
 }
@@ -170,6 +173,60 @@ export function someJobs(
       age: 0,
       problem: null
     },
+    ...changes
+  };
+}
+
+export function aPartition(changes: Partial<IPartition> = {}): IPartition {
+  return {
+    name: 'gpu',
+    default: true,
+    available: true,
+    state: 'UP',
+    max_time: 7200,
+    default_time: null,
+    max_nodes: null,
+    min_nodes: 0,
+    node_count: 4,
+    cpus: 32,
+    cpus_per_node: 8,
+    memory_mb_per_node: 1000,
+    gpus: [{ type: 'a100', count: 4 }],
+    node_gpus: [{ type: 'a100', count: 1 }],
+    nodes: 'gpu[01-04]',
+    features: [],
+    idle_nodes: 1,
+    allow_accounts: null,
+    deny_accounts: [],
+    allow_qos: null,
+    deny_qos: [],
+    allow_groups: null,
+    max_memory_mb_per_node: null,
+    max_cpus_per_node: null,
+    default_memory_mb_per_cpu: null,
+    qos: '',
+    ...changes
+  };
+}
+
+export function aJobRequest(changes: Partial<IJobRequest> = {}): IJobRequest {
+  return {
+    name: '',
+    partition: null,
+    account: null,
+    qos: null,
+    constraint: null,
+    time: null,
+    nodes: null,
+    tasks: null,
+    cpus: null,
+    memory: null,
+    gpus: null,
+    gpu_type: null,
+    gpu_flag: 'gpus',
+    reservation: null,
+    comment: null,
+    extra: [],
     ...changes
   };
 }
