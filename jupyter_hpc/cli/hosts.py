@@ -28,7 +28,9 @@ PROFILE_VARIABLE = "JUPYTER_HPC_PROFILE"
 
 @dataclass(frozen=True)
 class Host:
-    """Where commands run, and what is known about the cluster there."""
+    """Where the commands of a batch job run: this machine (`here`) or a cluster's login host,
+    with the profile of that cluster if there is one.
+    """
 
     runner: Runner
     profile: Profile | None

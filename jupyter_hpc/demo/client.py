@@ -69,7 +69,9 @@ def hand_over(connection: socket.socket) -> int:
 
 
 class Client:
-    """The loop between the controller and this process's own files."""
+    """One command of Slurm on a host of the demo: what the controller does reaches this
+    process's terminal, files and signals through it.
+    """
 
     def __init__(self, connection: socket.socket, wake: int) -> None:
         self.connection = connection

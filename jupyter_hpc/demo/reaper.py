@@ -47,7 +47,9 @@ def take_terminal() -> None:
 
 
 class Reaper:
-    """One loop over the control socket and the signals of ended children."""
+    """Parent of all processes of the cluster: starts them when asked, reports how each ended,
+    and leaves none behind. One loop over the control socket and the signals of children.
+    """
 
     def __init__(self, control: socket.socket) -> None:
         self.control = control

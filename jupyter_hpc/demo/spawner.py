@@ -55,7 +55,9 @@ class Spawned:
 
 
 class Spawner:
-    """The demo's end of the reaper's control socket."""
+    """Starts processes of the cluster through the reaper, and tells how they ended; the demo's
+    end of the control socket.
+    """
 
     def __init__(self) -> None:
         self._reaper: subprocess.Popen[bytes] | None = None

@@ -29,7 +29,8 @@ from jupyter_hpc.relay.sessions import Session, Sessions
 
 
 class AcceptedPipe:
-    """One pipe: waits for a HELLO, then carries a session until the pipe or it ends."""
+    """One pipe that came to the relay: challenges it, admits or refuses its HELLO within a
+    deadline, then carries its session until the pipe or the session ends."""
 
     def __init__(
         self, sessions: Sessions, pipe: DescriptorPipe, helper: socket.socket | None

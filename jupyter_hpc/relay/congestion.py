@@ -21,7 +21,8 @@ _MIN_RATE_SECONDS = 0.1
 
 
 class Congestion:
-    """The most bytes that may be on their way, for one pipe at a time."""
+    """Congestion control of one pipe at a time: the most bytes that may be on their way (`limit`),
+    learnt from what is acknowledged and when."""
 
     def __init__(self, least: int, first: int, most: int) -> None:
         self._least = least

@@ -33,7 +33,10 @@ class Carrier(Protocol):
 
 
 class Outbox:
-    """Acknowledged frames are gone; then come those that are on their way (`sent`), those that
+    """Keeps every frame until the other end has it, so that a new pipe can go on where a cut one
+    ended, and lets small frames pass large ones.
+
+    Acknowledged frames are gone; then come those that are on their way (`sent`), those that
     were on their way in a lost pipe (`replay`), and those that were never sent."""
 
     def __init__(

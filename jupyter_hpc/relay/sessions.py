@@ -60,7 +60,7 @@ class SessionPipe(Protocol):
 
 
 class Session:
-    """One proxy, over all its pipes."""
+    """What one proxy has at the relay; its streams live on while it has no pipe."""
 
     def __init__(self, sessions: Sessions, hello: Hello) -> None:
         self.id = hello.session
@@ -93,7 +93,8 @@ class Session:
 
 
 class Sessions:
-    """All sessions of one relay."""
+    """All sessions of one relay: decides who may attach, keeps what a cut leaves behind, and
+    ends what is replaced or too much."""
 
     hello_deadline = 10.0
 

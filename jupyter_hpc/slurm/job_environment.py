@@ -12,7 +12,10 @@ from jupyter_hpc.slurm import hostlist
 
 @dataclass(frozen=True)
 class JobEnvironment:
-    """The job around this process; None and () mean that the environment does not say."""
+    """The job that this process runs in, from its SLURM_* variables.
+
+    None and () mean that they do not say.
+    """
 
     id: str
     name: str | None

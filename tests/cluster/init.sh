@@ -58,8 +58,8 @@ if [ -e /usr/bin/node ]; then mount --bind /dev/null /usr/bin/node; fi
 
 # What this host sees as the root of a cgroup controller is a folder of its own.
 for controller in $CGROUPS; do
-  folder=/sys/fs/cgroup/$controller/$CGROUP_FOLDER/$HOST
-  mount --bind "$folder" "/sys/fs/cgroup/$controller"
+  controlled=/sys/fs/cgroup/$controller/$CGROUP_FOLDER/$HOST
+  mount --bind "$controlled" "/sys/fs/cgroup/$controller"
 done
 
 mount -t tmpfs -o mode=755 tmpfs /run
@@ -70,7 +70,7 @@ chown slurm:slurm /run/slurm
 
 # No daemon can write to the machine's own files, and /tmp belongs to this host.
 mount -o remount,bind,ro /
-for folder in /tmp /var/tmp; do mount -t tmpfs -o mode=1777 tmpfs "$folder"; done
+for point in /tmp /var/tmp; do mount -t tmpfs -o mode=1777 tmpfs "$point"; done
 cd /
 
 echo ready
