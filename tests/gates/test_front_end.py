@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,37 @@ def test_npm_script(script: str) -> None:
     if not (FOLDER / "node_modules").is_dir():
         unavailable("labextension/node_modules is missing; `make install` creates it")
     run([npm, "run", "--silent", script], cwd=FOLDER)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("description: \"The profile's name, else", "description: The profile's name, else"),
+        ("    Problem:\n", "    Problems:\n"),
+        ("type: string", "type: [string"),
+        ("summary: ", "sumary: "),
+    ],
+    ids=["cut text", "reference to nothing", "not YAML", "unknown member"],
+)
+def test_types_are_made_of_a_valid_description_only(good: str, bad: str, tmp_path: Path) -> None:
+    npm, tool = require("npm"), FOLDER / "node_modules/.bin/openapi-typescript"
+    if not tool.exists():
+        unavailable("labextension/node_modules is missing; `make install` creates it")
+    text = (ROOT / "docs/developers/openapi.yaml").read_text(encoding="utf-8")
+    assert good in text
+    broken = text.replace(good, bad, 1).replace("Slurm's.\"}", "Slurm's.}")
+    folder = tmp_path / "docs/developers"
+    folder.mkdir(parents=True)
+    (folder / "openapi.yaml").write_text(broken, encoding="utf-8")
+    front_end = tmp_path / "labextension"
+    front_end.mkdir()
+    for name in ("package.json", "redocly.yaml", "node_modules"):
+        (front_end / name).symlink_to(FOLDER / name)
+    done = subprocess.run(
+        [npm, "run", "--silent", "build:types"], cwd=front_end, capture_output=True, text=True
+    )
+    assert done.returncode != 0, done.stdout
+    assert not (front_end / "generated").exists()
 
 
 def test_lock_file_names_no_registry() -> None:

@@ -51,6 +51,7 @@ from pytest_jupyter.pytest_tornasync import (  # noqa: F401
 
 from tests.cluster.cluster import Cluster
 from tests.node.on_cluster import NodeServer, node_server
+from tests.node.schema import check_answer
 from tests.node.worlds import FakeSlurm
 
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
@@ -84,7 +85,7 @@ def jp_serverapp(
 
 @pytest.fixture
 def ask(jp_fetch: Any) -> Ask:  # noqa: F811
-    """`await ask("jobs")` gives (status, JSON); an error status is an answer too."""
+    """`await ask("jobs")` gives (status, JSON), which openapi.yaml has for this address."""
 
     async def ask(path: str, method: str = "GET", **options: Any) -> tuple[int, Any]:
         if method == "POST":
@@ -94,7 +95,9 @@ def ask(jp_fetch: Any) -> Ask:  # noqa: F811
         parts = path.split("/")
         answer = await jp_fetch("jupyter-hpc", *parts, method=method, raise_error=False, **options)
         assert answer.headers["Content-Type"].startswith("application/json")
-        return answer.code, json.loads(answer.body)
+        value = json.loads(answer.body)
+        check_answer(method, path, answer.code, value)
+        return answer.code, value
 
     return ask
 

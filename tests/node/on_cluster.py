@@ -1,7 +1,7 @@
 """A Jupyter server of alice in a job on a node of the real cluster, spoken to from here.
 
 It listens on a unix socket in her home, which this machine can open as well: the
-requests are real, and no port is needed.
+requests are real, and no port is needed. Every answer is held against openapi.yaml.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import json
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol
 
 import websocket
 
 from tests.cluster.handles import Handles
 from tests.cluster.layout import ENV_PATH
-from tests.node.schema import check
+from tests.node.schema import check, check_answer
 from tests.waiting import eventually
 
 TOKEN = "for-the-test"
@@ -34,6 +34,45 @@ EXTENSIONS = {
 
 #: Keeps the script of a job waiting until `let_go`.
 WAITS = 'until [ -e "$HOME/go-$SLURM_JOB_ID" ]; do sleep 0.2; done'
+
+
+class Hosts(Protocol):
+    """What a server needs of a cluster, the real or the embedded one."""
+
+    def home(self, user: str) -> Path: ...
+
+    def run(
+        self,
+        host: str,
+        argv: Sequence[str],
+        *,
+        user: str,
+        input: str | bytes | None,
+        cwd: str | None,
+        check: bool,
+    ) -> subprocess.CompletedProcess[str]: ...
+
+    def popen(
+        self,
+        host: str,
+        argv: Sequence[str],
+        *,
+        user: str,
+        env: Mapping[str, str] | None,
+        cwd: str | None,
+        stdout: int | IO[Any] | None,
+        stderr: int | IO[Any] | None,
+    ) -> subprocess.Popen[bytes]: ...
+
+
+class CheckedSocket(websocket.WebSocket):
+    """A WebSocket that takes nothing but what the description of the stream has."""
+
+    def recv(self) -> str | bytes:
+        text = super().recv()
+        if text:
+            check(json.loads(text), "StreamMessage")
+        return text
 
 
 class NodeServer:
@@ -62,9 +101,11 @@ class NodeServer:
             content = None if body is None else json.dumps(body)
             client.request(method, f"/jupyter-hpc/{path}", content, headers)
             answer = client.getresponse()
-            return answer.status, json.loads(answer.read())
+            value = json.loads(answer.read())
         finally:
             client.close()
+        check_answer(method, path, answer.status, value)
+        return answer.status, value
 
     @contextmanager
     def stream(self) -> Iterator[websocket.WebSocket]:
@@ -74,6 +115,7 @@ class NodeServer:
             socket=self.connect(),
             header={"Authorization": f"token {TOKEN}"},
             timeout=60,
+            class_=CheckedSocket,
         )
         try:
             yield client
@@ -83,29 +125,34 @@ class NodeServer:
 
 @contextmanager
 def node_server(
-    cluster: Handles,
+    cluster: Hosts,
     folder: Path,
     *,
     user: str = "alice",
     host: str = "gpu01",
+    home: str | None = None,
+    python: str = f"{ENV_PATH}/bin/python",
     job: Sequence[str] = ("--partition=gpu", "--gres=gpu:a100:1", "--mem=2G", "--time=20"),
     settings: Sequence[str] = (),
     floor: float = 1,
     environment: dict[str, str] | None = None,
 ) -> Iterator[NodeServer]:
-    """Run a server as a step of a new job; without `job`, outside of any job."""
-    home = cluster.home(user)
+    """Run a server as a step of a new job; without `job`, outside of any job.
+
+    `home` is where the user's home is for the server itself.
+    """
+    home = home or f"/home/{user}"
     name = f"panels-{time.monotonic_ns()}"
     step = ["srun", "--job-name=panels session", *job] if job else []
     command = [
-        f"{ENV_PATH}/bin/python",
+        python,
         "-c",
         START,
-        f"--ServerApp.sock=/home/{user}/{name}.sock",
+        f"--ServerApp.sock={home}/{name}.sock",
         f"--IdentityProvider.token={TOKEN}",
         "--ServerApp.open_browser=False",
         f"--ServerApp.jpserver_extensions={EXTENSIONS}",
-        f"--ServerApp.root_dir=/home/{user}",
+        f"--ServerApp.root_dir={home}",
         f"--HpcExtension.poll_floor={floor}",
         *settings,
     ]
@@ -115,12 +162,12 @@ def node_server(
             host,
             [*step, *command],
             user=user,
-            cwd=f"/home/{user}",
+            cwd=home,
             env=environment or {},
             stdout=output,
             stderr=output,
         )
-    server = NodeServer(home / f"{name}.sock", process, log)
+    server = NodeServer(cluster.home(user) / f"{name}.sock", process, log)
     try:
         eventually(lambda: _answers(server))
         yield server
@@ -142,7 +189,7 @@ def _answers(server: NodeServer) -> bool:
 
 
 def submit(
-    cluster: Handles, body: str = "sleep 300", *options: str, user: str = "alice", at: str = ""
+    cluster: Hosts, body: str = "sleep 300", *options: str, user: str = "alice", at: str = ""
 ) -> str:
     """Submit a script on the CPU node; returns the id."""
     done = cluster.run(

@@ -11,12 +11,12 @@ from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
 
 from jupyter_hpc.node.handlers.routes import ROUTES
-from tests.node.test_openapi import served
+from tests.node.schema import served
 
 #: Every verb of every address, with values in the place of names.
 VERBS = sorted(
     (re.sub(r"\{action\}", "cancel", path).replace("{job_id}", "1").strip("/"), verb.upper())
-    for path, verb in served()
+    for verb, path in served()
 )
 WRITES = {"POST"}
 

@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from jupyter_hpc.node.handlers.base import STATUS_OF_ERROR, HpcHandler
 from jupyter_hpc.node.handlers.routes import ROUTES
 from jupyter_hpc.node.handlers.stream import StreamHandler
-from tests.node.schema import description
+from tests.node.answers import CASES
+from tests.node.schema import described, description, served
 
-VERBS = ("get", "post", "put", "patch", "delete")
-
-
-def described() -> set[tuple[str, str]]:
-    return {
-        (path, verb)
-        for path, item in description()["paths"].items()
-        for verb in item
-        if verb in VERBS
-    }
+#: What a schema of this document may hold. YAML takes a comma in an unquoted text inside of
+#: braces for the end of it, and the rest of the text for another key.
+KEYWORDS = {
+    *("$ref", "type", "description", "default", "enum", "const", "oneOf", "anyOf"),
+    *("properties", "required", "additionalProperties", "items", "maxItems"),
+    *("minimum", "maximum", "exclusiveMinimum"),
+}
 
 
-def served() -> set[tuple[str, str]]:
-    found = set()
-    for pattern, handler in ROUTES:
-        path = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", pattern)
-        own = {name for kind in handler.__mro__[:2] for name in vars(kind) if name in VERBS}
-        found |= {(path, verb) for verb in own}
-    return found
+def schemas() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema of the document with where it stands, those inside of others too."""
+    return _below("", description(), inside=False)
+
+
+def _below(place: str, value: Any, *, inside: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _below(f"{place}/{number}", item, inside=inside)
+    if not isinstance(value, dict):
+        return
+    if inside:
+        yield place, value
+    for key, item in value.items():
+        if key in ("enum", "required", "default", "const"):
+            continue
+        named = key == "properties" if inside else key == "schemas"
+        if named:
+            for name, schema in item.items():
+                yield from _below(f"{place}/{key}/{name}", schema, inside=True)
+        else:
+            yield from _below(f"{place}/{key}", item, inside=inside or key == "schema")
 
 
 def test_every_verb_is_described_and_every_description_is_served() -> None:
@@ -55,9 +70,35 @@ def test_every_schema_is_valid_and_every_reference_leads_somewhere() -> None:
         for step in reference.split("/"):
             assert step in node, reference
             node = node[step]
-    schemas = {f"components/schemas/{name}" for name in document["components"]["schemas"]}
+    named = {f"components/schemas/{name}" for name in document["components"]["schemas"]}
     messages = {f"components/schemas/{name}" for name in ("StreamRequest", "StreamMessage")}
-    assert schemas - references <= messages | {"components/schemas/JobsUpdate"}
+    assert named - references == messages
+
+
+def test_no_schema_has_a_word_that_means_nothing() -> None:
+    strange = {place: set(schema) - KEYWORDS for place, schema in schemas()}
+    assert {place: words for place, words in strange.items() if words} == {}
+
+
+def test_every_object_says_which_members_it_has() -> None:
+    for place, schema in schemas():
+        if schema.get("type") == "object":
+            assert "additionalProperties" in schema, place
+            assert set(schema.get("required", ())) <= set(schema.get("properties", ())), place
+
+
+def test_every_operation_is_asked_on_both_clusters_for_good_and_for_bad() -> None:
+    """The table of test_answers_on_slurm; a new operation needs its lines there."""
+    assert {case.operation for case in CASES if case.status < 400} == served()
+    assert {case.operation for case in CASES if case.status >= 400} == served()
+    asked = {(case.operation, str(case.status)) for case in CASES}
+    promised = {
+        (operation, code)
+        for operation in described()
+        for code in description()["paths"][operation.path][operation.verb]["responses"]
+        if code != "default"
+    }
+    assert promised - asked == set()
 
 
 def test_polled_verbs_are_no_activity_and_every_verb_is_of_one_resource() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from jupyter_hpc.gpu import choose
 from tests.node.conftest import Ask, Programs
-from tests.node.schema import check
+from tests.node.schema import check, check_answer
 
 JOB_VARIABLES = ("SLURM_JOB_ID", "SLURM_JOBID", "CUDA_VISIBLE_DEVICES", "JUPYTER_HPC_PROFILE")
 
@@ -96,3 +97,4 @@ async def test_wrong_requests_are_told_from_missing_parts(
         raise_error=False,
     )
     assert answer.code == status
+    check_answer(method, path, status, json.loads(answer.body))

@@ -11,7 +11,7 @@ import pytest
 
 import jupyter_hpc
 from tests.requirements import requirements
-from tests.tools import ROOT
+from tests.tools import ROOT, require, run, unavailable
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -60,10 +60,28 @@ def test_sdist_carries_sources_and_bundle_but_no_clutter(dists: dict[str, Path])
         "Makefile",
         "labextension/src/index.ts",
         "labextension/package-lock.json",
+        "labextension/redocly.yaml",
+        "docs/developers/openapi.yaml",
         "jupyter_hpc/labextension/package.json",
         "jupyter_hpc/labextension/static/style.js",
         "tests/conftest.py",
     ):
         assert wanted in names
-    clutter = ("node_modules", ".venv", ".cache", "__pycache__", ".git", "labextension/lib")
+    clutter = ("node_modules", ".venv", ".cache", "__pycache__", ".git")
     assert not [name for name in names if any(part in name.split("/") for part in clutter)]
+    made = ("labextension/lib/", "labextension/generated/")
+    assert not [name for name in names if name.startswith(made)]
+
+
+def test_the_front_end_compiles_from_the_sdist(dists: dict[str, Path], tmp_path: Path) -> None:
+    """All that the build reads is in it; node_modules is what `npm ci` would install."""
+    npm = require("npm")
+    if not (ROOT / "labextension/node_modules").is_dir():
+        unavailable("labextension/node_modules is missing; `make install` creates it")
+    with tarfile.open(dists["sdist"]) as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    (source / "labextension/node_modules").symlink_to(ROOT / "labextension/node_modules")
+    run([npm, "run", "--silent", "build:lib"], cwd=source / "labextension")
+    assert (source / "labextension/generated/openapi.d.ts").is_file()
+    assert (source / "labextension/lib/index.js").is_file()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
-from tornado.web import HTTPError, authenticated
+from tornado.web import HTTPError, RequestHandler, authenticated
 
 from jupyter_hpc import errors
 from jupyter_hpc.node.services.registry import Services
@@ -65,7 +65,28 @@ def status_of(error: errors.HpcError) -> int:
     return int(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-class HpcHandler(APIHandler):
+class ErrorAnswers(RequestHandler):
+    """Every error is one JSON object {message, hint}, whatever kind of handler it leaves."""
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Finish with the error in words, with a status that fits."""
+        error = (kwargs.get("exc_info") or (None, None))[1]
+        if isinstance(error, errors.HpcError):
+            self.set_status(status_of(error))
+            body = {"message": error.message, "hint": error.hint}
+        elif isinstance(error, HTTPError):
+            body = {"message": _in_words(error), "hint": ""}
+        else:
+            body = {
+                "message": "The server extension failed on this request.",
+                "hint": "The log of the Jupyter server has the details.",
+            }
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps(body))
+
+
+class HpcHandler(ErrorAnswers, APIHandler):
     """Base of the REST verbs. Panels poll them, so they are no sign of a busy user."""
 
     auth_resource = "hpc"
@@ -107,22 +128,6 @@ class HpcHandler(APIHandler):
     def whole_number(self, name: str, default: int | None) -> int | None:
         """A query argument that is a whole number; UsageError for anything else."""
         return _parsed(int, name, self.text(name), default)
-
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Every error is one JSON object {message, hint}."""
-        error = (kwargs.get("exc_info") or (None, None))[1]
-        if isinstance(error, errors.HpcError):
-            self.set_status(status_of(error))
-            body = {"message": error.message, "hint": error.hint}
-        elif isinstance(error, HTTPError):
-            body = {"message": _in_words(error), "hint": ""}
-        else:
-            body = {
-                "message": "The server extension failed on this request.",
-                "hint": "The log of the Jupyter server has the details.",
-            }
-        self.set_header("Cache-Control", "no-store")
-        self.finish(json.dumps(body))
 
     def log_exception(self, *exc_info: Any) -> None:
         """Expected errors are answers, not tracebacks in the server's log."""

@@ -12,7 +12,8 @@ from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.base.websocket import WebSocketMixin
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from jupyter_hpc.node.handlers.base import SERVICES_KEY
+from jupyter_hpc.errors import UsageError
+from jupyter_hpc.node.handlers.base import SERVICES_KEY, ErrorAnswers
 
 if TYPE_CHECKING:
     from jupyter_hpc.node.services.stream import Stream
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 MAX_MESSAGE_CHARACTERS = 64 * 1024
 
 
-class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
+class StreamHandler(ErrorAnswers, WebSocketMixin, WebSocketHandler, JupyterHandler):
     """One tab. What it is sent is no sign of a busy user, so activity is not tracked."""
 
     auth_resource = "hpc"
@@ -30,6 +31,8 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     @ws_authenticated
     @authorized
     async def get(self, *args: str, **kwargs: str) -> None:
+        if self.request.headers.get("Upgrade", "").lower() != "websocket":
+            raise UsageError("This address is a WebSocket.", "Open it as one.")
         await super().get(*args, **kwargs)
 
     def open(self, *args: str, **kwargs: str) -> Awaitable[None] | None:
