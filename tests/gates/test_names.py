@@ -35,9 +35,6 @@ RETIRED = {
 #: The same words where they are the field's own.
 ALLOWED = {("gpu/nvml.py", "board")}  # the hardware that a MIG device is a part of
 
-#: Rooms that still have such names. A room that has none is taken off the list.
-NOT_YET = ("batch", "connect")
-
 _RETIRED = {re.compile(words): say for words, say in RETIRED.items()}
 
 
@@ -103,11 +100,7 @@ ROOMS = sorted(
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
 def test_retired_words_are_no_names(room: Path) -> None:
-    found = retired_names(room)
-    if room.name in NOT_YET:
-        assert found, f"{room.name} has no retired name any more: take it off NOT_YET"
-    else:
-        assert found == []
+    assert retired_names(room) == []
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tests.gpu.library import NAME, library_folder
 from tests.node.answers import CASES, NO_JOB, Case, DemoHosts, World, prepared
 from tests.node.on_cluster import Hosts, node_server
 from tests.node.schema import Operation, served
-from tests.waiting import PATIENCE
+from tests.waiting import WAIT_SECONDS
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
@@ -119,7 +119,7 @@ def _kinds_of_messages(world: World) -> set[str]:
     log = {"topic": "log", "job": world["running"], "stream": "stdout"}
     topics = [{"topic": topic} for topic in ("session", "gpus", "jobs")]
     seen: set[str] = set()
-    deadline = time.monotonic() + 2 * PATIENCE
+    deadline = time.monotonic() + 2 * WAIT_SECONDS
     with world.server.stream() as stream:
 
         def take() -> str:

@@ -49,7 +49,7 @@ async def dial(
     Raises Unreachable, saying what the network said, after `timeout` seconds at most.
     """
     known = remembered if remembered is not None else {}
-    dialling = _Dialling(host, port, family, fresh, known.get((host, port)))
+    dialling = _Race(host, port, family, fresh, known.get((host, port)))
     try:
         address, sock = await within(dialling.run(), timeout)
     except (TimeoutError, asyncio.TimeoutError):
@@ -58,7 +58,7 @@ async def dial(
     return _tuned(sock)
 
 
-class _Dialling:
+class _Race:
     """The attempts to reach one host."""
 
     def __init__(
