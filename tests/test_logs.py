@@ -287,17 +287,10 @@ def test_a_script_is_named_not_shown() -> None:
     assert len(command_words(["x", "y" * 5000])) < 100
 
 
-def test_every_script_for_the_cluster_has_a_name() -> None:
-    from jupyter_hpc.connect.job import scripts
+def test_a_script_for_the_cluster_is_logged_by_its_name() -> None:
+    from jupyter_hpc.connect.job.scripts import script_argv
 
-    parts = {"FIELD", "DETACH", "WATCH", "AWAIT"}
-    texts = {
-        name: value
-        for name, value in vars(scripts).items()
-        if name.isupper() and isinstance(value, str) and "\n" in value and name not in parts
-    }
-    assert len(texts) > 8
-    assert [name for name, text in texts.items() if not text.startswith("# ")] == []
+    assert command_words(script_argv("let_go.sh", "4711")) == "sh -c <let_go.sh> jupyter-hpc 4711"
 
 
 async def test_a_command_is_one_line_with_its_end_and_without_its_data(shown: list[str]) -> None:

@@ -83,6 +83,6 @@ def test_the_walk_of_the_demo_arrives() -> None:
     done = subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     *lines, last = done.stdout.splitlines()
-    assert lines[0].startswith("cli/main.py: main, ")
+    assert lines[0].startswith("cli/main.py: main")
     assert re.fullmatch(r"\d+ files, \d+ changes of file", last)
     assert f", {len(lines) - 1} changes" in last

@@ -63,7 +63,7 @@ def test_lines_go_to_stderr_the_file_has_all_and_stays(environment: dict[str, st
     assert run(environment, "stop", name).returncode == 0
     # It is over, and its log is still there.
     assert name not in run(environment, "status").stdout
-    assert "event Ended" in run(environment, "logs", "--local", name, "-n", "20").stdout
+    assert "event ended" in run(environment, "logs", "--local", name, "-n", "20").stdout
 
 
 def test_a_person_at_a_terminal_sees_lines_and_the_live_line(environment: dict[str, str]) -> None:

@@ -236,12 +236,12 @@ def test_the_log_of_a_whole_session_holds_no_secret(demo: Demo) -> None:
     for wanted in (
         "GET /lab refused: it names another host",
         r"logged in to demo-login as \S+; tried: .*keyboard-interactive.*a person answered",
-        "transport to demo-gpu1: ssh is the best way",
+        "transport to demo-gpu1: ssh is the best transport",
         r"runner: demo-login: squeue .* -> exit 0, \d",
         r"runner: demo-gpu1: sh -c <place the files of the server> jupyter-hpc \S+",
         "link down -> up",
         "learnt: jobs are made with salloc",
-        "event Ready",
+        "event ready",
         "remembered of demo: {'port'",
         r"asyncssh: \[conn=\d+\] Auth for user",
     ):
@@ -261,7 +261,7 @@ def test_the_terminal_shows_the_lines_and_keeps_its_own(demo: Demo) -> None:
 @pytest.mark.timeout(300)
 def test_other_commands_find_the_log_of_the_session(demo: Demo) -> None:
     shown = demo.run("logs", "--local", "demo")
-    assert "event Ready" in shown.stdout
+    assert "event ready" in shown.stdout
     assert len(demo.run("logs", "--local", "demo", "-n", "2").stdout.splitlines()) == 2
     # -v is no part of what programs read.
     answer = demo.run("status", "--json", "-vv")
@@ -286,8 +286,8 @@ def test_the_report_of_a_running_session_holds_neither_secret_nor_name(
         assert name in done.stdout
     assert re.fullmatch(r"\d+\.\d\d\n", texts["slurm.txt"])
     assert json.loads(texts["session.json"])["state"] == "ready"
-    assert "ssh is the best way" in texts["transport.txt"]
-    assert "event Ready" in texts["events.txt"] and "event Ready" in texts["log.txt"]
+    assert "ssh is the best transport" in texts["transport.txt"]
+    assert "event ready" in texts["events.txt"] and "event ready" in texts["log.txt"]
     assert json.loads(texts["profile.json"])["allocation"]["partition"] == "gpu"
     assert {"jupyter-hpc", "python", "asyncssh", "tornado", "click", "openssh", "system"} <= set(
         json.loads(texts["versions.json"])
