@@ -89,7 +89,7 @@ class Watcher:
                 self._send(manager, self._confirm(message["confirm"]))
             elif "tell" in message or "log" in message:
                 self._view.pause()
-                click.echo(printable_lines(message.get("tell") or message["log"]), err=True)
+                click.echo(printable_lines(message.get("tell", message.get("log", ""))), err=True)
                 self._view.resume()
             elif "error" in message:
                 self._view.close()

@@ -238,7 +238,7 @@ def test_the_log_of_a_whole_session_holds_no_secret(demo: Demo) -> None:
         r"logged in to demo-login as \S+; tried: .*keyboard-interactive.*a person answered",
         "transport to demo-gpu1: ssh is the best transport",
         r"runner: demo-login: squeue .* -> exit 0, \d",
-        r"runner: demo-gpu1: sh -c <place the files of the server> jupyter-hpc \S+",
+        r"runner: demo-gpu1: sh -c <place\.sh> jupyter-hpc \S+",
         "link down -> up",
         "learnt: jobs are made with salloc",
         "event ready",
