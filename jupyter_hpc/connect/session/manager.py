@@ -182,7 +182,6 @@ class Manager:
         return ended
 
     def _learn_launch(self, how: str, reason: str) -> None:
-        _log.info("jobs of %s are made by %s: %s", self.profile.name, how, reason)
         self._records.remember(self.profile.name, launch=how, launch_reason=reason)
 
     async def _wait_again(self) -> bool:
