@@ -187,9 +187,9 @@ class Forward(logging.Handler):
             self._before = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        told = copy.copy(record)
-        told.msg, told.args = self._redact(record.getMessage()), None
-        self._target.handle(told)
+        clean = copy.copy(record)
+        clean.msg, clean.args = self._redact(record.getMessage()), None
+        self._target.handle(clean)
 
 
 class _Writer(logging.Handler):

@@ -50,7 +50,7 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 #: A shorter value, "1" or "yes", would hide half of every text.
-_SHORTEST = 4
+_MIN_CHARACTERS = 4
 
 
 class Redactor:
@@ -62,7 +62,7 @@ class Redactor:
 
     def hide(self, value: str, placeholder: str = HIDDEN) -> None:
         """From now on, this value does not stand in any text."""
-        if len(value) >= _SHORTEST:
+        if len(value) >= _MIN_CHARACTERS:
             self._values.setdefault(value, placeholder)
 
     def hide_name(self, name: str, placeholder: str) -> None:

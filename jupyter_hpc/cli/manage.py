@@ -57,7 +57,6 @@ async def _manage(options: ConnectOptions, log: Log, verbose: int) -> int:
         ended = await manager.run()
         return 0 if ended.cause == "requested" else 1
     except HpcError as error:
-        _log.error("%s", error)
         line.send(
             {
                 "error": {

@@ -128,10 +128,6 @@ class Allocator:
         self._launch = launch
         self._sink = sink
 
-    async def find(self, name: str) -> Job | None:
-        """The session's job, if there is one."""
-        return await find_job(self._slurm, name)
-
     async def free_number(self, number: int) -> int:
         """The first session of this profile, from `number` on, that no living job has."""
         jobs = await self._slurm.my_jobs()

@@ -42,8 +42,8 @@ def script_text(name: str) -> str:
         for file in (file for files in used for file in files)
         for line in shipped(f"functions/{file}").decode().splitlines()
     ]
-    told = [line for line in [*functions, *lines] if _says_something(line)]
-    return "".join(f"{line}\n" for line in [f"# {name}", *told])
+    code = [line for line in [*functions, *lines] if _says_something(line)]
+    return "".join(f"{line}\n" for line in [f"# {name}", *code])
 
 
 def _says_something(line: str) -> bool:

@@ -142,14 +142,17 @@ class Manager:
 
     async def run(self) -> Ended:
         """Open the port and keep the session; HpcError if it cannot be opened."""
-        await self._open_proxy()
         try:
+            await self._open_proxy()
             while True:
                 ended = await self._one_job()
                 if self._leaving or not await self._wait_again():
                     return ended
                 self._again.clear()
                 self._status = self._new_status()
+        except HpcError as error:
+            _log.error("the session could not go on: %s", error)
+            raise
         finally:
             await self._close_proxy()
 
@@ -181,8 +184,8 @@ class Manager:
                 )
         return ended
 
-    def _learn_launch(self, how: str, reason: str) -> None:
-        self._records.remember(self.profile.name, launch=how, launch_reason=reason)
+    def _learn_launch(self, method: str, reason: str) -> None:
+        self._records.remember(self.profile.name, launch=method, launch_reason=reason)
 
     async def _wait_again(self) -> bool:
         """Whether somebody wants a new job while the page still offers one."""

@@ -200,6 +200,7 @@ class Supervisor:
 
     async def _serve(self, opened: OpenJob) -> Ended:
         """Open the server and keep it; raises ServerGone or JobOver."""
+        self._outage.forget()
         self._tell(Starting(opened.job.job_id, opened.node))
         server = await open_server(self._profile, self._connections, opened)
         self.address, self.token = server.address, server.address.token

@@ -69,19 +69,19 @@ class JobWatch:
 
     async def run(self) -> None:
         """Returns when Slurm says that the job is over; a Slurm that is away is waited for."""
-        told = False
+        warned = False
         while True:
             await asyncio.sleep(self._poll_seconds)
             try:
                 job = await self._ask(self._job_id)
             except (SlurmError, CommandError) as error:
-                if not told:
+                if not warned:
                     self._sink(Warned(f"{error.message} The session itself goes on."))
-                    told = True
+                    warned = True
                 continue
             except ConnectError:
-                continue  # the pipe is away as well, and its own redial is under way
-            told = False
+                continue  # the pipe is away as well, and it is being made again
+            warned = False
             if job is None or job.phase is Phase.ENDED:
                 return
             self._on_job(job)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 import asyncssh
@@ -107,7 +108,7 @@ class Carrier(asyncio.Transport):
             self._below.abort()
 
 
-class Tunnel:
+class Tunnel(ABC):
     """What asyncssh.connect takes as its `tunnel`: makes a connection and carries it."""
 
     def __init__(self, below: Tunnel | None = None) -> None:
@@ -120,8 +121,9 @@ class Tunnel:
         await self._open(host, port)
         return self._carrier, self._carrier.connection
 
+    @abstractmethod
     async def _open(self, host: str, port: int) -> None:
-        raise NotImplementedError
+        """Open what carries the connection, and hand it to connection_made."""
 
     def flush(self) -> None:
         """Send at once what was gathered, here and below."""

@@ -49,11 +49,11 @@ async def dial(
     Raises Unreachable, saying what the network said, after `timeout` seconds at most.
     """
     known = remembered if remembered is not None else {}
-    dialling = _Race(host, port, family, fresh, known.get((host, port)))
+    race = _Race(host, port, family, fresh, known.get((host, port)))
     try:
-        address, sock = await within(dialling.run(), timeout)
+        address, sock = await within(race.run(), timeout)
     except (TimeoutError, asyncio.TimeoutError):
-        raise Unreachable(dialling.silence(timeout)) from None
+        raise Unreachable(race.silence(timeout)) from None
     known[host, port] = address
     return _tuned(sock)
 

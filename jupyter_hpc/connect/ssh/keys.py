@@ -24,7 +24,7 @@ Unlock = Callable[[str], Awaitable["asyncssh.SSHKey | None"]]
 class KeyRing:
     """What one session remembers from one login to the next, in memory only.
 
-    Keys that were unlocked with a passphrase: a redial after a cut then needs no
+    Keys that were unlocked with a passphrase: a new login after a cut then needs no
     person, as with an agent. And the addresses that answered.
     """
 

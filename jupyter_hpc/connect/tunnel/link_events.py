@@ -12,7 +12,7 @@ class LinkUp:
 
 @dataclass(frozen=True)
 class LinkSuspect:
-    """Nothing came for `silence` seconds; the pipe stays, a new one should be dialled."""
+    """Nothing came for `silence` seconds; the pipe stays, a new one should be made."""
 
     silence: float
 

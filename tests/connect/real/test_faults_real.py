@@ -201,28 +201,34 @@ def test_the_controller_is_away(cluster: Cluster, laptop: Laptop, seconds: int) 
         assert session.process.poll() is None
 
 
-def test_a_pending_allocation_survives_a_cut(cluster: Cluster, laptop: Laptop) -> None:
+@contextlib.contextmanager
+def occupied(cluster: Cluster) -> Iterator[None]:
+    """Another user has all that a job of ours could run on."""
     cluster.run(
         "login1",
         ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"],
         user="mallory",
     )
     try:
-        with connected(laptop, "mini") as session:
-            job = session.wait_for("pending")["job_id"]
-            cluster.black_hole()
-            try:
-                throughout(lambda: session.process.poll() is None, seconds=6)
-                cluster.run("login1", ["scancel", "--user=mallory"])
-                state = ["squeue", "-h", "-j", job, "-o", "%T"]
-                eventually(lambda: cluster.run("login1", state).stdout.strip() == "RUNNING")
-                throughout(lambda: "ready" not in session.names(), seconds=2)
-            finally:
-                cluster.fill_hole()
-            ready = session.wait_for("ready", 60)
-            assert ready["job_id"] == job
+        yield
     finally:
         cluster.run("login1", ["scancel", "--user=mallory"])
+
+
+def test_a_pending_allocation_survives_a_cut(cluster: Cluster, laptop: Laptop) -> None:
+    with occupied(cluster), connected(laptop, "mini") as session:
+        job = session.wait_for("pending")["job_id"]
+        cluster.black_hole()
+        try:
+            throughout(lambda: session.process.poll() is None, seconds=6)
+            cluster.run("login1", ["scancel", "--user=mallory"])
+            state = ["squeue", "-h", "-j", job, "-o", "%T"]
+            eventually(lambda: cluster.run("login1", state).stdout.strip() == "RUNNING")
+            throughout(lambda: "ready" not in session.names(), seconds=2)
+        finally:
+            cluster.fill_hole()
+        ready = session.wait_for("ready", 60)
+        assert ready["job_id"] == job
 
 
 def test_a_pending_allocation_that_ends_with_the_connection_is_asked_for_again(
@@ -230,26 +236,18 @@ def test_a_pending_allocation_that_ends_with_the_connection_is_asked_for_again(
 ) -> None:
     laptop = cluster.laptop("alice", "ended-salloc")  # it learns something about the cluster
     laptop.write_profile("mini")
-    cluster.run(
-        "login1",
-        ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"],
-        user="mallory",
-    )
-    try:
-        with connected(laptop, "mini") as session:
-            job = session.wait_for("pending")["job_id"]
-            cluster.black_hole()
-            try:
-                cluster.run("login1", ["pkill", "-TERM", "-x", "salloc"], user="alice")
-                assert cluster.kill_sessions("login1", "alice")
-            finally:
-                cluster.fill_hole()
-            said = session.wait_for("warning", 60)["text"]
-            assert said.startswith(f"The request for job {job} did not outlive the lost connection")
-            cluster.run("login1", ["scancel", "--user=mallory"])
-            assert session.wait_for("ready", 90)["job_id"] != job
-    finally:
+    with occupied(cluster), connected(laptop, "mini") as session:
+        job = session.wait_for("pending")["job_id"]
+        cluster.black_hole()
+        try:
+            cluster.run("login1", ["pkill", "-TERM", "-x", "salloc"], user="alice")
+            assert cluster.kill_sessions("login1", "alice")
+        finally:
+            cluster.fill_hole()
+        said = session.wait_for("warning", 60)["text"]
+        assert said.startswith(f"The request for job {job} did not outlive the lost connection")
         cluster.run("login1", ["scancel", "--user=mallory"])
+        assert session.wait_for("ready", 90)["job_id"] != job
 
 
 @pytest.mark.parametrize("state", ["full", "read-only"])

@@ -133,12 +133,15 @@ async def test_another_command_ends_it_and_is_told_how(records: Records, action:
     await running
 
 
-async def test_a_session_that_cannot_be_opened_is_said_on_the_page(records: Records) -> None:
+async def test_a_session_that_cannot_be_opened_is_said_on_the_page_and_in_the_log(
+    records: Records, caplog: pytest.LogCaptureFixture
+) -> None:
     Supervised.error = LaunchFailed("No step could be started.", "Try by hand.")
     manager = session(records)
     with pytest.raises(LaunchFailed):
         await manager.run()
     assert manager.over and records.sessions() == []
+    assert "No step could be started. Try by hand." in caplog.text
 
 
 async def test_a_new_job_on_the_same_port(records: Records) -> None:
