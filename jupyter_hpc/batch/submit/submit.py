@@ -36,7 +36,6 @@ from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outputs
 from jupyter_hpc.batch.job.sweep import grid
 from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
-from jupyter_hpc.batch.submit.cost import Cost, job_cost
 from jupyter_hpc.batch.submit.modules import sibling_modules
 from jupyter_hpc.batch.submit.preflight import located, with_requirements
 from jupyter_hpc.batch.submit.runs import home_folder, note_run, run_folder, uploaded_run_folder
@@ -46,6 +45,7 @@ from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.advice import problems
 from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.cost import Cost, job_cost
 from jupyter_hpc.slurm.models import Estimate, Partition, Request
 
 

@@ -1,4 +1,4 @@
-"""The parts of a submit: answers, sweeps, costs, what is known to be wrong."""
+"""The parts of a submit: answers, sweeps, what is known to be wrong."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from jupyter_hpc.batch.job.model import DEFAULT_REQUEST, Environment
+from jupyter_hpc.batch.job.model import Environment
 from jupyter_hpc.batch.job.sweep import grid, named, parse_setting, parse_sweep, typed
 from jupyter_hpc.batch.service import convert_file, write
 from jupyter_hpc.batch.submit.answers import checked_settings, require_answers
 from jupyter_hpc.batch.submit.choices import Choices, submit_options
-from jupyter_hpc.batch.submit.cost import job_cost
 from jupyter_hpc.batch.submit.submit import SubmitOptions, prepare
 from jupyter_hpc.cli.main import cli
 from jupyter_hpc.errors import (
@@ -88,15 +87,6 @@ def test_no_value_of_a_sweep_is_dropped(other: str, tmp_path: Path) -> None:
     words = ["submit", str(path), "--sweep=lr=1", other, "--dry-run"]
     with pytest.raises(UsageError, match="lr is given more than once"):
         CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
-
-
-def test_costs_follow_the_rate_that_fits_best() -> None:
-    request = replace(DEFAULT_REQUEST, time="02:00:00", gpus=2, gpu_type="a100", nodes=2)
-    assert str(job_cost(request, {"a100": 128, "gpu": 1}, "SBU")) == "1024 SBU"
-    assert str(job_cost(replace(request, gpu_flag="gpus"), {"gpu": 10}, "h", 3)) == "120 h"
-    assert str(job_cost(replace(request, gpus=0), {"cpu": 1}, "CPUh")) == "12 CPUh"
-    assert job_cost(request, {}, "SBU") is None
-    assert job_cost(replace(request, time=None), {"gpu": 1}, "") is None
 
 
 async def test_a_prepared_job_names_everything_and_writes_nothing(
