@@ -153,7 +153,7 @@ def _resolved(name: str, path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     if path in seen:
         chain = " -> ".join(file.stem for file in (*seen, path))
         raise ProfileError(f"{where}: extends goes in a circle: {chain}.", "Remove one of them.")
-    values = check_profile(_read(path, where), where)
+    values = check_profile(read_toml(path, where), where)
     if "ssh_config" in values.get("login", {}):
         values["login"]["ssh_config"] = _expand(values["login"]["ssh_config"], path, where)
     base = values.pop("extends", None)
@@ -177,7 +177,8 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _read(path: Path, where: str) -> dict[str, Any]:
+def read_toml(path: Path, where: str) -> dict[str, Any]:
+    """What the file says; ProfileError if it cannot be read or is no TOML."""
     # The parser of Python 3.11's library is the tomli package on 3.10.
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:

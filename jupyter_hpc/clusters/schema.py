@@ -189,20 +189,24 @@ def check_profile(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     value from a default. Raises ProfileError naming `where` (the file), the key and
     what is allowed.
     """
-    checked = _check_keys("", {k: v for k, v in data.items() if k not in SECTIONS}, "", where)
+    top = {name: value for name, value in data.items() if name not in SECTIONS}
+    checked = check_keys(keys_of(""), top, "", where, SECTIONS)
     for section in SECTIONS:
         if section not in data:
             continue
-        table = _table(data[section], section, where)
+        table = check_table(data[section], section, where)
         if section in NAMED_SECTIONS:
             checked[section] = {
-                _entry_name(name, section, where): _check_keys(
-                    section, _table(entry, f"{section}.{name}", where), f"{section}.{name}.", where
+                _entry_name(name, section, where): check_keys(
+                    keys_of(section),
+                    check_table(entry, f"{section}.{name}", where),
+                    f"{section}.{name}.",
+                    where,
                 )
                 for name, entry in table.items()
             }
         else:
-            checked[section] = _check_keys(section, table, f"{section}.", where)
+            checked[section] = check_keys(keys_of(section), table, f"{section}.", where)
     return checked
 
 
@@ -215,13 +219,19 @@ def check_options(section: str, values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_keys(section: str, values: Mapping[str, Any], prefix: str, where: str) -> dict[str, Any]:
-    known = keys_of(section)
+def check_keys(
+    known: Mapping[str, Key],
+    values: Mapping[str, Any],
+    prefix: str,
+    where: str,
+    sections: Iterable[str] = (),
+) -> dict[str, Any]:
+    """The values of one table, checked; `sections` are the tables that may stand beside them."""
     checked: dict[str, Any] = {}
     for name, value in values.items():
         key = known.get(name)
         if key is None:
-            raise _unknown(name, prefix, [*known, *(() if section else SECTIONS)], where)
+            raise _unknown(name, prefix, [*known, *sections], where)
         checked[name] = _checked(key, value, f"{where}: {prefix}{name}")
     return checked
 
@@ -242,7 +252,8 @@ def _unknown(name: str, prefix: str, choices: list[str], where: str) -> ProfileE
     )
 
 
-def _table(value: Any, name: str, where: str) -> Mapping[str, Any]:
+def check_table(value: Any, name: str, where: str) -> Mapping[str, Any]:
+    """The value if it is a table; ProfileError says how one is written."""
     if not isinstance(value, Mapping):
         raise ProfileError(
             f"{where}: {printable(name, 80)} must be a table.", f"Write it as [{name}]."

@@ -24,6 +24,7 @@ _DURATION = re.compile(r"(?:\d+[smhd])+")
 _DURATION_PART = re.compile(r"(\d+)([smhd])")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROFILE = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_WEB_ADDRESS = re.compile(r"https?://[^\s/@?#]+(?:[/?#]\S*)?")
 _OPTION = re.compile(r"-[A-Za-z0-9].*|--[A-Za-z0-9].*")
 
 #: What budget.rates may price.
@@ -147,6 +148,13 @@ def _any_text(value: Any, choices: tuple[str, ...]) -> str:
     return _text(value)
 
 
+def _web_address(value: Any, choices: tuple[str, ...]) -> str:
+    # The address of a webhook is often its only secret, so no message shows it.
+    if not isinstance(value, str) or not value.isascii() or not _WEB_ADDRESS.fullmatch(value):
+        raise BadValue("is no such address", "https://HOST/PATH, without a user and password")
+    return value
+
+
 def _rates(value: Any, choices: tuple[str, ...]) -> dict[str, float]:
     allowed = f"a table of numbers with the keys {', '.join(RATES)}"
     if not isinstance(value, Mapping):
@@ -183,4 +191,5 @@ CHECKS: dict[str, Callable[[Any, tuple[str, ...]], Any]] = {
         _matching(_VARIABLE, "names of variables"), 'a list of names, for example ["DISPLAY"]'
     ),
     "rates": _rates,
+    "address": _web_address,
 }

@@ -38,7 +38,7 @@ def test_the_values_follow_the_table(section: str) -> None:
             assert default == key.default, key
 
 
-def _shown(default: Any) -> str:
+def shown_default(default: Any) -> str:
     if default in (None, (), ""):
         return "–"
     return f"`{json.dumps(list(default) if isinstance(default, tuple) else default)}`"
@@ -52,7 +52,7 @@ def test_the_documentation_follows_the_table() -> None:
         rows = [line for line in part.splitlines() if line.startswith("| `")]
         assert rows == [
             f"| `{key.name}` | {' or '.join(f'`{c}`' for c in key.choices) or key.kind}"
-            f" | {_shown(key.default)} | {key.doc} |"
+            f" | {shown_default(key.default)} | {key.doc} |"
             for key in keys_of(section).values()
         ]
     kinds = text.split("\n## Kinds of values\n")[1]
