@@ -65,6 +65,7 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--container", metavar="IMAGE", help="… or an Apptainer image.")
 @click.option("--dry-run", is_flag=True, help="Show the job and when it could start; no more.")
 @click.option("--wait", is_flag=True, help="Wait for its end and exit with its code.")
+@click.option("--notify", is_flag=True, help="Tell me when it ends, as my settings say.")
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 def submit(
     notebook: Path, on: str | None, dry_run: bool, wait: bool, as_json: bool, **given: Any
@@ -137,6 +138,7 @@ def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
         stage_in=given["stage_in"],
         stage_out=given["stage_out"],
         environment=_environment(given, profile),
+        notify=given["notify"],
     )
 
 

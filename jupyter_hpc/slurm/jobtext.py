@@ -45,6 +45,11 @@ def on_every_node(*, beside: bool = False) -> str:
     return f"{words} --overlap --cpus-per-task=1 --mem=0" if beside else words
 
 
+def whole_job() -> str:
+    """The number under which the job was submitted: of an array that of the whole."""
+    return "${SLURM_ARRAY_JOB_ID:-$job}"
+
+
 def cancel_tail(last: int) -> str:
     """End the later tasks of a chain; task numbers count from 1 to `last`."""
     return f"""\

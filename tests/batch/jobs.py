@@ -51,6 +51,7 @@ GOLDEN: dict[str, BatchJob] = {
     ),
     "notebook-requeued": replace(_BASE, mode="notebook", requeue=True, parameters={"lr": 0.1}),
     "container": replace(_BASE, environment=Environment(container="/images/torch 2.sif")),
+    "told": replace(_BASE, chain=4, notify=True),
     "inline": replace(_BASE, parameters={"name": "it's"}, parameters_inline=True),
 }
 

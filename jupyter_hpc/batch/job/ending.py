@@ -15,6 +15,7 @@ def ending_text(job: BatchJob) -> str:
     """The traps of the script, and what it does at its end."""
     variables = " venv=''" if job.environment.build_from is not None else ""
     variables += " copy_code=0" if job.staging is not None else ""
+    variables += " goes_on=0" if job.notify else ""
     return f"""\
 # ---- the end, whatever its cause ----
 program='' sidecar_pid='' code=1 interrupted=0 time_is_short=0 told_to_end=0{variables}
@@ -41,7 +42,7 @@ finish() {{
         "$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)" > "$output/.state" \\
         && mv "$output/.state" "$output/state.json"
     [ "$code" -eq 0 ] && date > "$output/DONE"
-{indent(_afterwards(job))}\
+{indent(_afterwards(job))}{indent(_notify_user(job))}\
     say "ended with code $code"
     exit "$code"
 }}
@@ -93,16 +94,34 @@ def _afterwards(job: BatchJob) -> str:
 early=$((time_is_short + told_to_end))
 if {_goes_on(job, '"$early" -gt 0')}; then
     say "the next part of the chain goes on from here"
-else
+{_going_on(job)}else
 {indent(jobtext.cancel_tail(job.chain))}fi
 """
     if job.requeue:
         return f"""\
 if {_goes_on(job, '"$time_is_short" -eq 1')}; then
     say "back to the queue, to go on from here"
-{indent(jobtext.requeue())}fi
+{_going_on(job)}{indent(jobtext.requeue())}fi
 """
     return ""
+
+
+def _going_on(job: BatchJob) -> str:
+    """This is not the end that somebody waits for."""
+    return "    goes_on=1\n" if job.notify else ""
+
+
+def _notify_user(job: BatchJob) -> str:
+    if not job.notify:
+        return ""
+    runs = len(job.sweep) or 1
+    return f"""\
+# Whoever waits is told; that may take seconds, and never changes how the job ends.
+# KILL, because a child of this shell ignores TERM by now.
+[ "$goes_on" -eq 1 ] ||
+    timeout -s KILL 20 python3 "$sidecar" notify "$run" "$code" \\
+        "{jobtext.whole_job()}" {runs} || :
+"""
 
 
 def _goes_on(job: BatchJob, early: str) -> str:

@@ -113,6 +113,8 @@ class BatchJob:
     #: Parameters stand in the script itself, not in a file beside it.
     parameters_inline: bool = False
     requeue: bool = False
+    #: The end is told to the user, by the job itself where no laptop does it.
+    notify: bool = False
     warning: int = WARNING_SECONDS
     #: The program needs PyTorch with a GPU, which is checked first.
     check_gpu: bool = False

@@ -22,7 +22,7 @@ DRIVER_FILE = "jupyter_hpc_notebook.py"
 PARTS = {
     SIDECAR_FILE: (
         *("log", "job/gpu_record", "job/staging", "job/copy_back", "job/run_table"),
-        "job/sidecar",
+        *("job/notify", "job/sidecar"),
     ),
     RUNTIME_FILE: (
         *("log", "script/state", "script/ranks", "display/layout", "display/values"),

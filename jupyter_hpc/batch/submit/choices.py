@@ -15,6 +15,7 @@ from jupyter_hpc.batch.job.sweep import parse_sweep
 from jupyter_hpc.batch.submit.submit import SubmitOptions, current_environment
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.schema import check_options
+from jupyter_hpc.clusters.user_settings import notify_settings
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.slurm.models import Request
 
@@ -42,6 +43,8 @@ class Choices:
     stage_out: tuple[str, ...] = ()
     #: None: what the profile sets up, else the Python that runs here.
     environment: Environment | None = None
+    #: Tell of the job's end.
+    notify: bool = False
 
 
 def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> SubmitOptions:
@@ -65,6 +68,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         upload=not here,
         rates=dict(profile.budget.rates) if profile is not None else {},
         unit=profile.budget.unit if profile is not None else "",
+        notify=notify_settings() if choices.notify else None,
     )
 
 

@@ -9,9 +9,12 @@ import time
 from jupyter_hpc.batch.job.files import FOLDER, stem
 from jupyter_hpc.errors import CommandFailed, JobNotFound, UsageError
 from jupyter_hpc.runner import Runner
+from jupyter_hpc.text import printable
 
 #: Where the run folders of jobs are noted, in words of the shell.
 NOTES = "${XDG_STATE_HOME:-$HOME/.local/state}/jupyter-hpc/runs"
+#: The same for jobs whose end is to be told; a connected laptop looks there.
+WATCHED = "${XDG_STATE_HOME:-$HOME/.local/state}/jupyter-hpc/watched"
 
 
 def run_folder(notebook: str, work_dir: str) -> str:
@@ -48,6 +51,13 @@ async def note_run(runner: Runner, job_id: str, run_dir: str) -> None:
     """Remember the run folder of a job; failing is no reason to lose the job."""
     script = f'mkdir -p -- "{NOTES}" && printf "%s\\n" "$2" > "{NOTES}/$1"'
     await runner.run(["sh", "-c", script, "sh", plain_id(job_id), run_dir])
+
+
+async def note_watched(runner: Runner, job_id: str, run_dir: str, notebook: str) -> None:
+    """Let every laptop that is connected know that the end of this job is waited for."""
+    script = f'umask 077; mkdir -p -- "{WATCHED}" && printf "%s\\n%s\\n" "$2" "$3" > "{WATCHED}/$1"'
+    shown = printable(notebook, 100)
+    await runner.run(["sh", "-c", script, "sh", plain_id(job_id), run_dir, shown])
 
 
 async def find_run(runner: Runner, job_id: str) -> str:

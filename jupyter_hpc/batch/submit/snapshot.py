@@ -14,8 +14,10 @@ from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.batch.job.files import REPORT, conversion_files, encoded, stem
 from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.job.script import script_text
+from jupyter_hpc.clusters.user_settings import NotifySettings
 from jupyter_hpc.errors import CommandFailed
 from jupyter_hpc.runner import Runner
+from jupyter_hpc.text import printable
 
 #: A file that is large and lies here is sent in pieces of one archive all the same.
 _UPLOAD_SECONDS = 600.0
@@ -39,6 +41,16 @@ def run_files(
     for path, source in modules.items():
         files[f"modules/{path}"] = companion_bytes(source)
     return files
+
+
+def notify_file(settings: NotifySettings, notebook: str) -> bytes:
+    """What the job needs to tell of its end; the archive makes it its owner's alone."""
+    fields = {
+        "notebook": printable(notebook, 100),
+        "webhook": settings.webhook,
+        "command": list(settings.command),
+    }
+    return encoded(_json(fields))
 
 
 def _json(value: object) -> str:

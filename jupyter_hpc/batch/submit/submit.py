@@ -35,12 +35,25 @@ from jupyter_hpc.batch.job.model import (
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outputs
 from jupyter_hpc.batch.job.sweep import grid
+from jupyter_hpc.batch.runtime.job.notify import NOTIFY_FILE
 from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
 from jupyter_hpc.batch.submit.modules import sibling_modules
 from jupyter_hpc.batch.submit.preflight import located, with_requirements
-from jupyter_hpc.batch.submit.runs import home_folder, note_run, run_folder, uploaded_run_folder
-from jupyter_hpc.batch.submit.snapshot import create_run_folder, remove_run_folder, run_files
+from jupyter_hpc.batch.submit.runs import (
+    home_folder,
+    note_run,
+    note_watched,
+    run_folder,
+    uploaded_run_folder,
+)
+from jupyter_hpc.batch.submit.snapshot import (
+    create_run_folder,
+    notify_file,
+    remove_run_folder,
+    run_files,
+)
 from jupyter_hpc.batch.submit.uploads import local_inputs, working_files
+from jupyter_hpc.clusters.user_settings import NotifySettings
 from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.advice import problems
@@ -69,6 +82,8 @@ class SubmitOptions:
     upload: bool = False
     rates: Mapping[str, float] = field(default_factory=dict)
     unit: str = ""
+    #: How the user is told of the end; None: not at all.
+    notify: NotifySettings | None = None
 
 
 @dataclass(frozen=True)
@@ -171,6 +186,8 @@ async def prepare(
     job, uploads, packings = await _job(notebook, conversion, settings, options, runner)
     if options.upload:
         uploads |= working_files(read.parsed, notebook.parent)
+    if options.notify is not None:
+        uploads[NOTIFY_FILE] = notify_file(options.notify, notebook.name)
     modules = sibling_modules(notebook.parent, conversion.imports)
     prepared = Prepared(
         conversion=conversion,
@@ -220,6 +237,8 @@ async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> Sub
     messages = submitted.messages
     try:
         await note_run(runner, submitted.job_id, job.run_dir)
+        if job.notify:
+            await note_watched(runner, submitted.job_id, job.run_dir, job.notebook)
     except HpcError as error:  # no reason to lose the id of a job that is in the queue
         messages += (f"Its run folder was not noted under its id: {error.message}",)
     return SubmittedJob(submitted.job_id, job.run_dir, messages)
@@ -274,6 +293,7 @@ async def _job(
         at_once=options.at_once,
         parameters=settings,
         requeue=options.requeue,
+        notify=options.notify is not None,
         check_gpu="torch" in conversion.imports,
     )
     job, uploads = await with_requirements(job, notebook.parent, runner)

@@ -156,7 +156,7 @@ class BatchService:
         except UsageError as error:
             found.append(Finding("request", error.message, error.hint))
         return submit_options(
-            replace(asked.choices, request={}, preset=None), self._profile, here=True
+            replace(asked.choices, request={}, preset=None, notify=False), self._profile, here=True
         )
 
     async def _estimated(self, prepared: batch.Prepared, found: list[Finding]) -> batch.Prepared:

@@ -60,6 +60,7 @@ def read_request(body: object, setup: tuple[str, ...] = ()) -> BatchRequest:
         stage_in=_texts(table, "stage_in"),
         stage_out=_texts(table, "stage_out"),
         environment=_environment(_table(table.get("environment", {}), "environment"), setup),
+        notify=_flag(table, "notify", False),
     )
     return BatchRequest(path, choices, _flag(table, "check", True), _flag(table, "verify", False))
 

@@ -118,6 +118,7 @@ describe('what was chosen', () => {
       parameters: { lr: '0.1,0.2' },
       at_once: '2',
       requeue: true,
+      notify: true,
       stage_in: ['data', 'more'],
       environment: { python: 'venv', value: '/v', modules: ['cuda', 'gcc'] }
     };

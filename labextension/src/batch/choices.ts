@@ -38,6 +38,8 @@ export interface IChoices {
   atOnce: string;
   chain: string;
   requeue: boolean;
+  /** Tell of the job's end. */
+  notify: boolean;
   /** Paths, one in each line. */
   stageIn: string;
   stageOut: string;
@@ -50,7 +52,7 @@ export interface IChoices {
 export type StoredChoices = Omit<IBatchRequest, 'path' | 'verify'>;
 
 export function toRequest(choices: IChoices): StoredChoices {
-  const { mode, preset, requeue, python } = choices;
+  const { mode, preset, requeue, notify, python } = choices;
   const request: IResources = {
     ...filled(choices.request),
     ...listed({ extra: lines(choices.extra) })
@@ -68,6 +70,7 @@ export function toRequest(choices: IChoices): StoredChoices {
     ...(hasMembers(parameters) && { parameters }),
     ...filled({ at_once: choices.atOnce, chain: choices.chain }),
     ...(requeue && { requeue }),
+    ...(notify && { notify }),
     ...listed({
       stage_in: lines(choices.stageIn),
       stage_out: lines(choices.stageOut)
@@ -98,6 +101,7 @@ export function fromStored(stored: unknown): IChoices {
     atOnce: asText(table['at_once']),
     chain: asText(table['chain']),
     requeue: table['requeue'] === true,
+    notify: table['notify'] === true,
     stageIn: asLines(table['stage_in']),
     stageOut: asLines(table['stage_out']),
     python: PYTHONS.includes(python) ? python : 'default',

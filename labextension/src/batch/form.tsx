@@ -45,7 +45,12 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
       <EnvironmentGroup model={model} trans={trans} />
       <Group
         title={trans.__('How it runs')}
-        folded={choices.mode === 'script' && !choices.chain && !choices.requeue}
+        folded={
+          choices.mode === 'script' &&
+          !choices.chain &&
+          !choices.requeue &&
+          !choices.notify
+        }
       >
         <Field
           label={trans.__('Run it as')}
@@ -71,6 +76,14 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
             onChange={event => change({ requeue: event.target.checked })}
           />
           {trans.__('Start it again after a failure of the node')}
+        </label>
+        <label className="jp-Hpc-tick">
+          <input
+            type="checkbox"
+            checked={choices.notify}
+            onChange={event => change({ notify: event.target.checked })}
+          />
+          {trans.__('Tell me when it ends')}
         </label>
       </Group>
     </form>

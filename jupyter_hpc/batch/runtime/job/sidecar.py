@@ -5,6 +5,7 @@
                                    [--gpus FILE] [--interval SECONDS]
     python jupyter_hpc_job.py check-gpu
     python jupyter_hpc_job.py table RUN                       writes the table of a sweep
+    python jupyter_hpc_job.py notify RUN CODE JOB RUNS        tells the user of the end
 
 `run` goes on until USR2, which means: the program has ended, copy all and stop. USR1 asks
 for a copy at once. TERM means that the job is being ended: it copies again and again
@@ -24,6 +25,7 @@ from typing import Any
 
 from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
 from jupyter_hpc.batch.runtime.job.gpu_record import GpuRecorder, check_gpu
+from jupyter_hpc.batch.runtime.job.notify import tell_end
 from jupyter_hpc.batch.runtime.job.run_table import write_run_table
 from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE, NoRoom, Plan, clean, stage_in
 from jupyter_hpc.batch.runtime.log import log
@@ -92,6 +94,11 @@ def main(arguments: list[str]) -> int:
     staging.add_argument("scratch", nargs="?", default="")
     table = commands.add_parser("table")
     table.add_argument("run")
+    telling = commands.add_parser("notify")
+    telling.add_argument("run")
+    telling.add_argument("code", type=int)
+    telling.add_argument("job")
+    telling.add_argument("runs", type=int)
     cleaning = commands.add_parser("clean")
     cleaning.add_argument("scratch")
     beside = commands.add_parser("run")
@@ -106,6 +113,9 @@ def main(arguments: list[str]) -> int:
         return _stage(options)
     if options.command == "table":
         write_run_table(Path(options.run))
+        return 0
+    if options.command == "notify":
+        tell_end(Path(options.run), options.code, options.job, options.runs)
         return 0
     if options.command == "clean":
         clean(Path(options.scratch))
