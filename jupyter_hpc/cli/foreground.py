@@ -13,10 +13,9 @@ from typing import Any
 import click
 
 from jupyter_hpc.cli.browser import browser_available, open_private
-from jupyter_hpc.cli.notify import notify
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
-from jupyter_hpc.connect.events import Ended, Event, Ready, Starting
+from jupyter_hpc.connect.events import Ended, Event, Starting
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.sentences import as_json
 from jupyter_hpc.connect.session.client import ask_manager
@@ -129,11 +128,6 @@ def watch_manager(options: ConnectOptions, shown: Shown, *, detach: bool, termin
         return 0
     view = LiveView() if terminal else LineView()
     return Watcher(options, shown, view, records, detach=detach, terminal=terminal).run()
-
-
-async def announce(event: Ready, cluster: str) -> None:
-    """A desktop notification: the wait is over."""
-    await notify("JupyterLab is ready", f"{cluster}: job {event.job_id} on {event.node}")
 
 
 def raise_reported(message: dict[str, Any]) -> None:

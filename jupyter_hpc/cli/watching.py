@@ -12,10 +12,9 @@ import click
 
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.conversation import question_from
-from jupyter_hpc.cli.foreground import Shown, announce, print_json, raise_reported
+from jupyter_hpc.cli.foreground import Shown, print_json, raise_reported
 from jupyter_hpc.cli.verbose import current_log
 from jupyter_hpc.cli.view import LineView, LiveView
-from jupyter_hpc.connect.events import Ready
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.commands import SessionCommand
@@ -123,7 +122,6 @@ class Watcher:
             self._send(manager, {"do": self._after_end().value})
         if event["event"] == "ready" and self._terminal:
             self._tell_of_token(event["cluster"])
-            asyncio.run(announce(_ready(event), event["cluster"]))
         return False
 
     def _after_end(self) -> SessionCommand:
@@ -199,7 +197,3 @@ class Watcher:
         else:
             self._view.resume()
         return False
-
-
-def _ready(event: dict[str, Any]) -> Ready:
-    return Ready(event["url"], event["port"], event["job_id"], event["node"], event["transport"])

@@ -114,6 +114,18 @@ class PersonNeeded(Warned):
 
 
 @dataclass(frozen=True)
+class TimeLimitNear(Warned):
+    """The job's time limit comes; `step` is the minutes of the warning that was due."""
+
+    step: int
+
+
+@dataclass(frozen=True)
+class GpuIdle(Warned):
+    """GPUs of the session have done nothing for as long as the user set."""
+
+
+@dataclass(frozen=True)
 class Ended(Event):
     """The session is over; `cause` is one of the words in CAUSES."""
 

@@ -11,6 +11,7 @@ from jupyter_hpc.connect.events import (
     Authenticating,
     Ended,
     Event,
+    GpuIdle,
     Pending,
     PersonNeeded,
     Ready,
@@ -18,6 +19,7 @@ from jupyter_hpc.connect.events import (
     Reconnecting,
     Running,
     Starting,
+    TimeLimitNear,
     Warned,
 )
 from jupyter_hpc.text import duration, printable
@@ -42,6 +44,8 @@ SENTENCES: Mapping[type[Event], Callable[[Any], str]] = {
     Reconnected: lambda event: f"Connected again after {duration(event.seconds)}.",
     Warned: lambda event: event.text,
     PersonNeeded: lambda event: event.text,
+    TimeLimitNear: lambda event: event.text,
+    GpuIdle: lambda event: event.text,
     Ended: lambda event: event.text or f"The session is over: {event.cause}.",
 }
 

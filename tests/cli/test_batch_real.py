@@ -102,6 +102,43 @@ def test_submit_wait_log_and_results(
     assert "cell03_1.png" in back
 
 
+def test_the_end_of_a_job_is_told_by_the_laptop_else_by_the_job(
+    cluster: Cluster, laptop: Laptop, notebook: Path
+) -> None:
+    folder, told = notebook.parent, notebook.parent / "told"
+    settings = laptop.home / ".jupyter" / "hpc" / "config.toml"
+    script = 'echo "$JUPYTER_HPC_EVENT: $1" >> "$0"'
+    words = json.dumps(["sh", "-c", script, str(told)])
+    settings.write_text(f"[notify]\ndesktop = false\ncommand = {words}\n", encoding="utf-8")
+    submit = ("submit", notebook.name, "--on", "mini", *SMALL, "--notify", "--json")
+
+    def lines() -> list[str]:
+        return told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+
+    with connected(laptop, "mini") as running:
+        ready = running.wait_for("ready", 120)
+        eventually(lambda: len(lines()) == 1)
+        job = json.loads(_hpc(laptop, folder, *submit).stdout)["job_id"]
+        eventually(lambda: len(lines()) == 2, seconds=90)
+    assert lines() == [
+        f"ready: JupyterLab is ready. mini: job {ready['job_id']} on {ready['node']}",
+        f"job-ended: Job {job} is done. train me.ipynb: It ended well.",
+    ]
+    # Nobody is connected for a while: the job tells, on its own node.
+    lease = "/home/alice/.local/state/jupyter-hpc/watched/.manager"
+    cluster.run("login1", ["touch", "-d", "1 hour ago", lease], user="alice", check=True)
+    there = "/home/alice/told-by-the-job"
+    words = json.dumps(["sh", "-c", script, there])
+    settings.write_text(f"[notify]\ncommand = {words}\n", encoding="utf-8")
+    done = json.loads(_hpc(laptop, folder, *submit).stdout)
+
+    def by_the_job() -> str:
+        return cluster.run("login1", ["cat", there]).stdout
+
+    eventually(lambda: f"Job {done['job_id']} is done" in by_the_job(), seconds=90)
+    assert len(lines()) == 2
+
+
 def test_a_dry_run_changes_nothing(cluster: Cluster, laptop: Laptop, notebook: Path) -> None:
     shown = _hpc(
         laptop, notebook.parent, "submit", notebook.name, "--on", "mini", *SMALL, "--dry-run"

@@ -19,6 +19,7 @@ from typing import Any
 
 from jupyter_hpc.clusters import Profile, load
 from jupyter_hpc.clusters.schema import check_options
+from jupyter_hpc.clusters.user_settings import notify_settings
 from jupyter_hpc.connect.events import Ended, Event, Sink, Warned
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.options import ConnectOptions
@@ -26,7 +27,8 @@ from jupyter_hpc.connect.proxy.server import LocalProxy
 from jupyter_hpc.connect.sentences import sentence
 from jupyter_hpc.connect.session.actions import SessionActions
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.session.connections import ClusterConnections
+from jupyter_hpc.connect.session.connections import ClusterConnections, CurrentRunner
+from jupyter_hpc.connect.session.notify.notices import Notices
 from jupyter_hpc.connect.session.status import SessionStatus
 from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
 from jupyter_hpc.connect.session.supervisor import Supervisor
@@ -104,6 +106,8 @@ class Manager:
         self._status = SessionStatus(self.name, self.profile.title or self.name, 0)
         self._record: SessionRecord | None = None
         self._proxy: LocalProxy | None = None
+        self._notices = Notices(notify_settings(), lambda: self.name, self.on_event)
+        self._runner: CurrentRunner | None = None
         self._leaving = False
         self._again = asyncio.Event()
         self._ended: asyncio.Future[Ended] | None = None
@@ -154,6 +158,7 @@ class Manager:
             _log.error("the session could not go on: %s", error)
             raise
         finally:
+            await self._notices.close()
             await self._close_proxy()
 
     async def _one_job(self) -> Ended:
@@ -161,6 +166,7 @@ class Manager:
         settings = self.profile.jupyter
         wanted = self.options.via or settings.transport
         connections = ClusterConnections(self.profile, wanted, memory.transport, self._prompter)
+        self._runner = CurrentRunner(connections)
         launch = Launch(self.options.launch, memory.launch, settings.launch, self._learn_launch)
         self._supervisor = Supervisor(self.profile, self.options, connections, launch, self)
         loop = asyncio.get_running_loop()
@@ -292,9 +298,12 @@ class Manager:
         _log.log(level, "event %s: %s", event.name, sentence(event))
         self._status.take(event)
         self._write_record()
+        self._notices.on_event(event)
         self._sink(event)
 
     def on_link(self, link: Link | None) -> None:
+        token = self._supervisor.token if self._supervisor is not None else ""
+        self._notices.on_link(link, self._runner, token, self.profile.slurm.poll_seconds)
         if self._proxy is None:
             return
         if link is None:

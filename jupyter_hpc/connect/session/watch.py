@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from jupyter_hpc.connect.events import Sink, Warned
+from jupyter_hpc.connect.events import Sink, TimeLimitNear, Warned
 from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import CommandError, ConnectError, SlurmError
@@ -41,9 +41,10 @@ class TimeLimitWarnings:
             self._left = [step for step in self._left if step not in due]
             shown = max(0, round(minutes))
             self._sink(
-                Warned(
+                TimeLimitNear(
                     f"The job's time limit comes in {shown} minute{'' if shown == 1 else 's'}. "
-                    "Save your notebooks; what runs then is ended."
+                    "Save your notebooks; what runs then is ended.",
+                    min(due),
                 )
             )
         ahead = [minutes - step for step in self._left]
