@@ -96,7 +96,7 @@ def offer_profile(name: str) -> str:
     Returns the name to connect to: profiles have small letters, hosts may have others.
     """
     from jupyter_hpc.clusters import create_from_ssh_host, suggest
-    from jupyter_hpc.connect.session.manager import find_profile
+    from jupyter_hpc.connect.job.request import find_profile
     from jupyter_hpc.errors import ProfileError
 
     try:

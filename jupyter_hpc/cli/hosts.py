@@ -1,7 +1,7 @@
-"""Where a batch command runs: on this machine, or on a cluster through its session.
+"""Where a command runs: on this machine, or on a cluster through its session.
 
-With `--on NAME` commands go over the connection that a running session of NAME holds;
-without a session a login of their own is made and closed again.
+Commands for a cluster go over the connection that a session of this laptop holds to it;
+without one, a login of their own is made and closed again.
 """
 
 from __future__ import annotations
@@ -12,18 +12,32 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from jupyter_hpc.clusters import Profile
+from jupyter_hpc.clusters import Login, Profile, load
+from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.session.client import ask_manager
-from jupyter_hpc.connect.session.manager import find_profile
 from jupyter_hpc.connect.session.store import Records, SessionRecord
-from jupyter_hpc.errors import CommandMissing, CommandTimeout, ProfileError
+from jupyter_hpc.errors import (
+    CommandMissing,
+    CommandTimeout,
+    ConnectError,
+    ProfileError,
+    Unreachable,
+)
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, LocalRunner, Runner
+
+if TYPE_CHECKING:  # asyncssh takes a quarter of a second, and a session has it already
+    from jupyter_hpc.connect.ssh.login import LoginConnection
+    from jupyter_hpc.connect.ssh.prompts import Prompter
 
 #: The file with the resolved profile, named inside a session.
 PROFILE_VARIABLE = "JUPYTER_HPC_PROFILE"
+
+#: A manager answers in milliseconds; one that does not is no help.
+_MANAGER_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +52,10 @@ class Host:
 
 
 class SessionRunner:
-    """Runs commands through the manager of a session that is open on this laptop."""
+    """Runs commands through the manager of a session that is open on this laptop.
+
+    _NotRun if that has no connection just now: the command was not begun then.
+    """
 
     def __init__(self, record: SessionRecord) -> None:
         self._record = record
@@ -58,7 +75,14 @@ class SessionRunner:
                 file.write(stdin)
                 file.flush()
                 asked["stdin_file"] = file.name
-            answer = ask_manager(self._record, "run", asked, timeout=timeout + 15)
+            try:
+                answer = ask_manager(self._record, "run", asked, timeout=timeout + 15)
+            except Unreachable as error:
+                if isinstance(error.__cause__, ConnectionRefusedError):
+                    raise _NotRun(error.message, error.hint) from error
+                raise
+        if answer.get("away"):
+            raise _NotRun(answer["away"], answer.get("hint", ""))
         if answer.get("missing"):
             raise CommandMissing(answer["missing"], answer.get("hint", ""))
         if answer.get("late"):
@@ -72,6 +96,100 @@ class SessionRunner:
         )
 
 
+class _NotRun(Unreachable):
+    """The session has no connection just now, so the command was not begun."""
+
+
+class ClusterRunner:
+    """Runs commands on a login host over a session's connection, else over a login of its own.
+
+    A session whose connection is away, or that is over, is not waited for; a command is only
+    given to the next when it is certain that it was not begun.
+    """
+
+    def __init__(
+        self, login: Login, sessions: Sequence[SessionRecord], prompter: Callable[[], Prompter]
+    ) -> None:
+        self._settings = login
+        self._sessions = [SessionRunner(record) for record in sessions]
+        self._prompter = prompter
+        self._login: LoginConnection | None = None
+        self._opening = asyncio.Lock()
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
+    ) -> Completed:
+        """Run `argv` on the login host; see Runner.run for the contract."""
+        while self._sessions:
+            session = self._sessions[0]
+            try:
+                return await session.run(argv, stdin=stdin, timeout=timeout)
+            except _NotRun:
+                if session in self._sessions:
+                    self._sessions.remove(session)
+        login = await self._own_login()
+        return await login.runner.run(argv, stdin=stdin, timeout=timeout)
+
+    async def _own_login(self) -> LoginConnection:
+        from jupyter_hpc.connect.ssh.login import open_login
+
+        async with self._opening:
+            if self._login is None or self._login.closed:
+                self._login = await open_login(self._settings, self._prompter())
+            return self._login
+
+    def close(self) -> None:
+        if self._login is not None:
+            self._login.close()
+
+
+@contextlib.asynccontextmanager
+async def open_cluster(
+    profile: Profile, prompter: Callable[[], Prompter] | None = None
+) -> AsyncIterator[Runner]:
+    """Runs commands on the profile's login host; nothing is opened before the first of them."""
+    from_terminal = prompter or _terminal_prompter
+    sessions = await asyncio.to_thread(_sessions_to, profile)
+    runner = ClusterRunner(profile.login, sessions, from_terminal)
+    try:
+        yield runner
+    finally:
+        runner.close()
+
+
+def _terminal_prompter() -> Prompter:
+    from jupyter_hpc.connect.ssh.prompts import terminal_prompter
+
+    return terminal_prompter()
+
+
+def _sessions_to(profile: Profile) -> list[SessionRecord]:
+    """The sessions of this laptop that may hold a connection to the profile's cluster."""
+    return [
+        record
+        for record in Records().sessions()
+        if _leads_to(record, profile) and _is_there(record)
+    ]
+
+
+def _leads_to(record: SessionRecord, profile: Profile) -> bool:
+    if record.profile == profile.name:
+        return True
+    try:
+        return load(record.profile).login == profile.login
+    except ProfileError:
+        return False
+
+
+def _is_there(record: SessionRecord) -> bool:
+    """Whether the manager answers, and its session is not over."""
+    try:
+        state = ask_manager(record, "status", timeout=_MANAGER_SECONDS).get("state")
+    except ConnectError:
+        return False
+    return state != "ended"
+
+
 @contextlib.asynccontextmanager
 async def open_host(name: str | None) -> AsyncIterator[Host]:
     """The host that `--on` names; this machine without one."""
@@ -83,18 +201,8 @@ async def open_host(name: str | None) -> AsyncIterator[Host]:
             raise CommandMissing(error.message, hint) from error
         return
     profile, _ = find_profile(name)
-    record = Records().session(name)
-    if record is not None:
-        yield Host(SessionRunner(record), profile, here=False)
-        return
-    from jupyter_hpc.connect.ssh.login import open_login
-    from jupyter_hpc.connect.ssh.prompts import terminal_prompter
-
-    login = await open_login(profile.login, terminal_prompter())
-    try:
-        yield Host(login.runner, profile, here=False)
-    finally:
-        login.close()
+    async with open_cluster(profile) as runner:
+        yield Host(runner, profile, here=False)
 
 
 def profile_here() -> Profile | None:

@@ -20,11 +20,11 @@ from jupyter_hpc.errors import HpcError
 #: command -> (module, attribute, one line of help)
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "connect": ("connect", "connect", "Open JupyterLab on a compute node of a cluster."),
-    "status": ("sessions", "status", "Show the sessions of this laptop."),
+    "status": ("sessions", "status", "Show what runs: here, and on the clusters."),
     "open": ("sessions", "open_", "Open a session in the browser."),
     "url": ("sessions", "url", "Print a session's address with its token."),
     "logs": ("session_logs", "logs", "Show what Jupyter wrote, or the session's own log."),
-    "forward": ("sessions", "forward", "Bring a port or socket of the node to this laptop."),
+    "forward": ("forwards", "forward", "Bring a port or socket of the node to this laptop."),
     "disconnect": ("sessions", "disconnect", "Leave a session; its job stays."),
     "stop": ("sessions", "stop", "End a session and cancel its job."),
     "report-bug": ("report_bug", "report_bug", "Pack what a bug report needs, without secrets."),

@@ -16,8 +16,8 @@ from jupyter_hpc import __version__
 from jupyter_hpc.cli.hosts import SessionRunner
 from jupyter_hpc.cli.session_logs import local_log, older_log
 from jupyter_hpc.clusters import Allocation, Profile
+from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.session.client import ask_manager
-from jupyter_hpc.connect.session.manager import find_profile
 from jupyter_hpc.connect.session.store import Records, SessionRecord
 from jupyter_hpc.errors import CommandError, HpcError, ProfileError, UsageError
 from jupyter_hpc.redaction import Redactor

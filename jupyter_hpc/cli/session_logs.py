@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from jupyter_hpc.cli.sessions import find_session
+from jupyter_hpc.cli.sessions import find_here
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
 from jupyter_hpc.errors import ConnectError, Unreachable, UsageError
@@ -27,15 +27,20 @@ _FOLLOW_LOCAL_SECONDS = 0.5
 @click.option("-f", "--follow", is_flag=True, help="Go on showing what is added.")
 @click.option("-n", "--lines", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
 def logs(name: str | None, local: bool, follow: bool, lines: int | None) -> None:
-    """Show what Jupyter wrote on the cluster.
+    """Show what Jupyter wrote on the cluster, also in a session that is not connected here.
 
     With --local, show what happened on this laptop instead: every login, command and
     decision of the session. Its log is kept after its end.
     """
+    records = Records()
     if local:
-        _show_local(Records(), name, follow, lines)
+        _show_local(records, name, follow, lines)
+        return
+    record = find_here(records, name)
+    if record is not None:
+        _show_remote(record, follow, lines)
     else:
-        _show_remote(find_session(Records(), name), follow, lines)
+        _show_elsewhere(records, str(name), follow, lines)
 
 
 def _show_remote(record: SessionRecord, follow: bool, lines: int | None) -> None:
@@ -56,12 +61,35 @@ def _show_remote(record: SessionRecord, follow: bool, lines: int | None) -> None
             time.sleep(_FOLLOW_SECONDS)
             continue
         away = False
-        text = "".join(char for char in answer["text"] if char in "\n\t" or char.isprintable())
+        text = _shown(answer["text"])
         click.echo(_last(text, lines) if offset < 0 else text, nl=False)
         offset = answer["offset"]
         if not follow:
             return
         time.sleep(_FOLLOW_SECONDS)
+
+
+def _show_elsewhere(records: Records, name: str, follow: bool, lines: int | None) -> None:
+    """The log of a session that only its cluster knows, over a login."""
+    import asyncio
+
+    from jupyter_hpc.cli.elsewhere import session_log
+
+    died = next((record for record in records.left() if record.cluster == name), None)
+    first = True
+
+    def show(text: str) -> None:
+        nonlocal first
+        click.echo(_last(_shown(text), lines) if first else _shown(text), nl=False)
+        first = False
+
+    asyncio.run(session_log(name, died.job_id if died else "", show, follow=follow))
+    if follow:
+        click.echo(f"The job of {name} has ended.", err=True)
+
+
+def _shown(text: str) -> str:
+    return "".join(char for char in text if char in "\n\t" or char.isprintable())
 
 
 def _last(text: str, lines: int | None) -> str:

@@ -1,110 +1,159 @@
-"""Commands about sessions that run on this laptop."""
+"""Commands about sessions: those of this laptop, and with a name any that the cluster has."""
 
 from __future__ import annotations
 
 import json
-import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from jupyter_hpc.cli.browser import open_private
-from jupyter_hpc.cli.render import clock
-from jupyter_hpc.connect.sentences import utc
+from jupyter_hpc.cli import session_lines
+from jupyter_hpc.cli.session_lines import Entry
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
-from jupyter_hpc.errors import ConnectError, UsageError
-from jupyter_hpc.text import duration, printable
+from jupyter_hpc.errors import HpcError, ProfileError, Unreachable, UsageError
+from jupyter_hpc.text import printable
+
+if TYPE_CHECKING:  # asking a cluster takes more than most of these commands need
+    from jupyter_hpc.connect.job.listing import ClusterSession
 
 
 def find_session(records: Records, name: str | None) -> SessionRecord:
     """The live session of that name, or the only one when none is named."""
-    running = records.sessions()
-    if name is None and len(running) == 1:
-        return running[0]
-    found = next((record for record in running if record.cluster == name), None)
+    found = find_here(records, name)
     if found is not None:
         return found
-    names = ", ".join(record.cluster for record in running)
-    if name is None:
-        sentence = (
-            "Several sessions run here; name one." if running else "No session runs on this laptop."
-        )
-    else:
-        sentence = f"There is no session {name!r} on this laptop."
-    hint = (
-        f"Running: {names}." if names else f"Start one with: jupyter-hpc connect {name or 'NAME'}"
+    running = ", ".join(record.cluster for record in records.sessions())
+    raise UsageError(
+        f"There is no session {name!r} on this laptop.",
+        f"Running: {running}." if running else f"Start one with: jupyter-hpc connect {name}",
     )
-    raise UsageError(sentence, hint)
 
 
-def described(record: SessionRecord) -> dict[str, Any]:
-    """One entry of `status --json`; asks the manager, and says so when it is silent."""
-    entry: dict[str, Any] = {
-        "cluster": record.cluster,
-        "state": record.state,
-        "job_id": record.job_id or None,
-        "node": record.node or None,
-        "port": record.port,
-        "url": record.url,
-        "transport": record.transport or None,
-        "ends_at": utc(record.ends_at) if record.ends_at else None,
-        "pid": record.pid,
-    }
-    try:
-        answer = ask_manager(record, "status", timeout=3.0)
-    except ConnectError:
-        entry["state"] = "silent"
-        return entry
-    for key in ("state", "job_id", "node", "transport"):
-        entry[key] = answer.get(key) or entry[key]
-    ends_at = answer.get("ends_at")
-    entry["ends_at"] = utc(float(ends_at)) if ends_at else None
-    return entry
+def find_here(records: Records, name: str | None) -> SessionRecord | None:
+    """The live session of that name, None if this laptop has none; without a name the only one.
+
+    UsageError if there is no name and not exactly one session.
+    """
+    if name is not None:
+        return records.session(name)
+    running = records.sessions()
+    if len(running) == 1:
+        return running[0]
+    if running:
+        names = ", ".join(record.cluster for record in running)
+        raise UsageError("Several sessions run here; name one.", f"Running: {names}.")
+    raise UsageError(
+        "No session runs on this laptop.",
+        "Start one with: jupyter-hpc connect NAME, or look on the clusters: "
+        "jupyter-hpc status --all",
+    )
 
 
 @click.command()
 @click.argument("name", required=False)
+@click.option("--all", "everywhere", is_flag=True, help="Ask the clusters, too.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list on stdout.")
-def status(name: str | None, as_json: bool) -> None:
-    """Show the sessions that run on this laptop."""
+def status(name: str | None, everywhere: bool, as_json: bool) -> None:
+    """Show the sessions of this laptop, and with --all those that only the clusters know.
+
+    A session that was made on another computer, or whose program here has died, goes on and
+    costs what it costs until it is stopped. With a NAME that is not connected here, its
+    cluster is asked.
+    """
     records = Records()
-    running = [find_session(records, name)] if name else records.sessions()
-    entries = [described(record) for record in running]
+    running = [r for r in records.sessions() if name in (None, r.cluster)]
+    left = [r for r in records.left() if name in (None, r.cluster)]
+    entries = _side_by_side(running)
+    if everywhere or (name and not entries):
+        entries = _with_clusters(records, name, entries, left)
+    else:
+        entries += [session_lines.left(record) for record in left]
     if as_json:
         click.echo(json.dumps(entries))
         return
-    if not entries:
-        click.echo("No session runs on this laptop. Start one with: jupyter-hpc connect NAME")
+    if not entries and name:
+        click.echo(printable(f"{name}: nothing of it runs or waits, neither here nor there."))
+        click.echo(f"  Start it: jupyter-hpc connect {printable(name)}")
+    elif not entries:
+        asked = "" if everywhere else " Sessions elsewhere: jupyter-hpc status --all"
+        where = "on your clusters" if everywhere else "on this laptop"
+        click.echo(f"No session runs {where}. Start one with: jupyter-hpc connect NAME.{asked}")
     for entry in entries:
-        click.echo(_line(entry))
+        click.echo(session_lines.line(entry))
 
 
-def _line(entry: dict[str, Any]) -> str:
-    parts = [f"{entry['cluster']}: {entry['state']}"]
-    if entry["job_id"]:
-        parts.append(f"job {entry['job_id']}")
-    if entry["node"]:
-        parts.append(f"on {entry['node']}")
-    if entry["transport"]:
-        parts.append(f"over {entry['transport']}")
-    if entry["ends_at"]:
-        from datetime import datetime
+def _side_by_side(running: list[SessionRecord]) -> list[Entry]:
+    """All managers asked at once: one that is silent makes nobody wait for the others."""
+    if len(running) < 2:
+        return [session_lines.here(record) for record in running]
+    from concurrent.futures import ThreadPoolExecutor
 
-        ends = datetime.fromisoformat(entry["ends_at"].replace("Z", "+00:00")).timestamp()
-        parts.append(f"{duration(ends - time.time())} left (until {clock(ends)})")
-    return printable(", ".join(parts)) + f"\n  {entry['url']}   process {entry['pid']}"
+    with ThreadPoolExecutor(len(running)) as pool:
+        return list(pool.map(session_lines.here, running))
+
+
+def _with_clusters(
+    records: Records, name: str | None, entries: list[Entry], left: list[SessionRecord]
+) -> list[Entry]:
+    """What runs here together with what the clusters say: of one session, or of all."""
+    from jupyter_hpc.cli.elsewhere import ask_clusters, find_elsewhere, used_profiles
+
+    answers = [] if name else ask_clusters(used_profiles(records))
+    found = find_elsewhere(name) if name else [s for answer in answers for s in answer.sessions]
+    by_job = {(session.name, session.job.job_id): session for session in found}
+    shown = []
+    for entry in entries:
+        known = by_job.pop((entry["cluster"], entry["job_id"]), None)
+        shown.append(session_lines.enriched(entry, known) if known else entry)
+    for session in by_job.values():
+        shown.append(session_lines.elsewhere(session))
+        died = next((record for record in left if record.job_id == session.job.job_id), None)
+        if died is not None:
+            shown[-1]["problem"] = session_lines.left(died)["problem"]
+    refused = [answer for answer in answers if answer.problem]
+    for record in left:
+        if any(record.profile == answer.profile.name for answer in refused):
+            shown.append(session_lines.left(record))
+        elif record.job_id not in (session.job.job_id for session in found):
+            records.remove_session(record)  # its cluster knows nothing of it any more
+    return shown + [session_lines.not_asked(answer) for answer in refused]
 
 
 @click.command("open")
 @click.argument("name", required=False)
-def open_(name: str | None) -> None:
-    """Open a session in the browser."""
+def open_(name: str | None) -> int:
+    """Open a session in the browser.
+
+    One that runs on its cluster and is not connected here is connected first, in the
+    background.
+    """
+    from jupyter_hpc.cli.browser import open_private
+
     records = Records()
-    record = find_session(records, name)
+    record = find_here(records, name)
+    if record is None:
+        return _connect_and_open(str(name))
     address = ask_manager(record, "browser-url")["address"]
     if not open_private(address, records.folder, record.cluster):
         click.echo(f"No browser could be opened here. The address: {record.url}")
+    return 0
+
+
+def _connect_and_open(name: str) -> int:
+    import sys
+
+    from jupyter_hpc.cli import foreground
+    from jupyter_hpc.connect.options import ConnectOptions
+
+    session = _found_elsewhere(name)
+    click.echo(
+        printable(f"{described(session)} It is being connected here, in the background."), err=True
+    )
+    terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    shown = foreground.Shown(as_json=False, browser=True)
+    options = ConnectOptions(name=name)
+    return foreground.watch_manager(options, shown, detach=True, terminal=terminal)
 
 
 @click.command()
@@ -114,39 +163,92 @@ def url(name: str | None) -> None:
 
     Whoever has it can use the session: treat it like a password.
     """
-    click.echo(ask_manager(find_session(Records(), name), "token-url")["url"])
+    record = find_here(Records(), name)
+    if record is None:
+        session = _found_elsewhere(str(name))
+        raise UsageError(
+            f"{described(session)} So it has no address here.",
+            f"Connect it first: jupyter-hpc connect {name}",
+        )
+    click.echo(ask_manager(record, "token-url")["url"])
 
 
 @click.command()
 @click.argument("name", required=False)
 def disconnect(name: str | None) -> None:
     """Leave a session. Its job and its kernels go on; connect again at any time."""
-    record = find_session(Records(), name)
+    record = find_here(Records(), name)
+    if record is None:
+        raise UsageError(*_nothing_to_leave(str(name)))
     answer = ask_manager(record, "disconnect")
     record.wait_gone()
     click.echo(printable(f"{record.cluster}: disconnected. {answer.get('text', '')}".strip()))
 
 
+def _nothing_to_leave(name: str) -> tuple[str, str]:
+    """Why nothing is left, and what there is instead, as far as the cluster says it."""
+    try:
+        session = _found_elsewhere(name)
+    except ProfileError:
+        raise
+    except HpcError as error:
+        return f"{name!r} is not connected on this laptop: nothing is to be left.", str(error)
+    return (
+        f"{described(session)} Nothing is to be left.",
+        f"Come back: jupyter-hpc connect {name}   End it: jupyter-hpc stop {name}",
+    )
+
+
 @click.command()
 @click.argument("name", required=False)
 def stop(name: str | None) -> None:
-    """End a session and cancel its job; returns when Slurm has confirmed it."""
-    record = find_session(Records(), name)
-    answer = ask_manager(record, "stop", timeout=120.0)
-    record.wait_gone()
-    click.echo(printable(f"{record.cluster}: {answer.get('text', 'stopped.')}"))
+    """End a session and cancel its job; returns when Slurm has confirmed it.
 
-
-@click.command()
-@click.argument("name")
-@click.argument("target")
-@click.option("--port", type=click.IntRange(1, 65535), help="Local port; default: the same.")
-def forward(name: str, target: str, port: int | None) -> None:
-    """Bring a port (6006) or socket (/path) of the node to this laptop.
-
-    It goes through the session's own connection and ends with it; use it for
-    TensorBoard, Dask and the like.
+    A session that is not connected here is ended on its cluster.
     """
-    record = find_session(Records(), name)
-    answer = ask_manager(record, "forward", {"target": target, "port": port})
-    click.echo(printable(answer["address"]))
+    records = Records()
+    record = find_here(records, name)
+    if record is not None:
+        try:
+            answer = ask_manager(record, "stop", timeout=120.0)
+        except Unreachable:
+            if record.alive():
+                raise
+        else:
+            record.wait_gone()
+            click.echo(printable(f"{record.cluster}: {answer.get('text', 'stopped.')}"))
+            return
+    _stop_elsewhere(records, record.cluster if record is not None else str(name))
+
+
+def _stop_elsewhere(records: Records, name: str) -> None:
+    from jupyter_hpc.cli.elsewhere import nothing_there, stop_elsewhere
+
+    stopped = stop_elsewhere(name)
+    for record in records.left():
+        if record.cluster == name:
+            records.remove_session(record)
+    if not stopped:
+        raise nothing_there(name)
+    for session in stopped:
+        click.echo(printable(f"{name}: Job {session.job.job_id} was cancelled, as asked."))
+
+
+# -- sessions that are not connected here ------------------------------------------------------
+
+
+def _found_elsewhere(name: str) -> ClusterSession:
+    from jupyter_hpc.cli.elsewhere import find_elsewhere, nothing_there
+
+    found = find_elsewhere(name)
+    if not found:
+        raise nothing_there(name)
+    return found[0]
+
+
+def described(session: ClusterSession) -> str:
+    """What a session is that only its cluster knows, in one sentence."""
+    job = session.job
+    where = f" on {job.nodes}" if job.nodes else ""
+    waits = "waits in the queue" if session.waits_because else f"is {job.phase.value}{where}"
+    return f"{session.name} is not connected on this laptop; its job {job.job_id} {waits}."

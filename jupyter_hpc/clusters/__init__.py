@@ -8,6 +8,7 @@ from jupyter_hpc.clusters.loading import (
     folders,
     load,
     suggest,
+    written,
 )
 from jupyter_hpc.clusters.profile import (
     Allocation,
@@ -36,4 +37,5 @@ __all__ = [
     "folders",
     "load",
     "suggest",
+    "written",
 ]

@@ -74,6 +74,12 @@ def available() -> list[Entry]:
     return [_entry(name) for name in sorted(names)]
 
 
+def written() -> list[str]:
+    """The names of the profiles that the user wrote, whether they can be used or not."""
+    own = Path(jupyter_config_dir()) / "hpc" / "clusters"
+    return sorted(path.stem for path in own.glob("*.toml") if PROFILE_NAME.fullmatch(path.stem))
+
+
 def load(name: str) -> Profile:
     """The profile of that name, resolved.
 

@@ -28,7 +28,7 @@ def job_cost(request: Request, rates: Mapping[str, float], unit: str, runs: int 
     if request.gpu_flag != "gpus":
         gpus *= nodes
     cpus = (request.cpus or 1) * (request.tasks or 1)
-    hourly = _hourly(rates, request.gpu_type or "", request.partition or "", gpus, cpus, nodes)
+    hourly = _hourly(rates, gpus, cpus, nodes)
     if hourly is None or seconds is None:
         return None
     return Cost(round(hourly * seconds / 3600 * runs, 2), unit)
@@ -36,26 +36,14 @@ def job_cost(request: Request, rates: Mapping[str, float], unit: str, runs: int 
 
 def cost_so_far(job: Job, rates: Mapping[str, float], unit: str) -> Cost | None:
     """What a job has cost until now, nothing while it waits; None where no rate fits."""
-    hourly = _hourly(rates, job.gpu_type, job.partition, job.gpus, job.cpus, job.node_count)
+    hourly = _hourly(rates, job.gpus, job.cpus, job.node_count)
     if hourly is None:
         return None
     seconds = 0 if job.phase is Phase.PENDING else job.time_used
     return None if seconds is None else Cost(round(hourly * seconds / 3600, 2), unit)
 
 
-def _hourly(
-    rates: Mapping[str, float], gpu_type: str, partition: str, gpus: int, cpus: int, nodes: int
-) -> float | None:
-    """The price of one hour of all of it.
-
-    A rate is the price of one hour of: a GPU type in the cluster's spelling, a
-    partition, "gpu", "cpu" or "node", looked for in this order.
-    """
-    amounts = {
-        **({gpu_type: gpus} if gpu_type and gpus else {}),
-        **({partition: max(gpus, 1)} if partition else {}),
-        **({"gpu": gpus} if gpus else {}),
-        "cpu": cpus,
-        "node": nodes,
-    }
-    return next((rates[name] * count for name, count in amounts.items() if name in rates), None)
+def _hourly(rates: Mapping[str, float], gpus: int, cpus: int, nodes: int) -> float | None:
+    """The price of one hour of all of it, by the first rate that fits (clusters/values.py)."""
+    used = {**({"gpu_hour": gpus} if gpus else {}), "cpu_hour": cpus, "node_hour": nodes}
+    return next((rates[name] * count for name, count in used.items() if name in rates), None)

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from jupyter_hpc.clusters import Allocation, Profile
+import re
+
+from jupyter_hpc.clusters import Allocation, Profile, load
+from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.slurm.models import Request
+
+#: What the names of all our sessions' jobs begin with; the session's own name follows.
+_PREFIX = "jupyter-hpc-"
+
+_NUMBERED = re.compile(r"(?P<profile>.+)-(?P<number>[2-9]|[1-9][0-9])")
 
 
 def session_name(profile_name: str, number: int = 1) -> str:
     """The job name of a session; `--new` counts on from 2."""
-    return f"jupyter-hpc-{profile_name}" + (f"-{number}" if number > 1 else "")
+    return _PREFIX + profile_name + (f"-{number}" if number > 1 else "")
+
+
+def session_of(job_name: str) -> str:
+    """The session whose job has that name, as `connect` calls it; "" for any other job."""
+    return job_name[len(_PREFIX) :] if job_name.startswith(_PREFIX) else ""
+
+
+def find_profile(name: str) -> tuple[Profile, int]:
+    """The profile of a session's name: "ulysses", or "ulysses-2" for a further session."""
+    try:
+        return load(name), 1
+    except ProfileError:
+        numbered = _NUMBERED.fullmatch(name)
+        if numbered is None:
+            raise
+        try:
+            return load(numbered["profile"]), int(numbered["number"])
+        except ProfileError:
+            pass
+        raise
 
 
 def request_for(profile: Profile, allocation: Allocation, name: str) -> Request:

@@ -26,6 +26,7 @@ from typing import Any
 from jupyter_hpc.connect.proxy import page
 from jupyter_hpc.connect.proxy.http import (
     OWN_PREFIX,
+    SECRET_HEADER,
     Head,
     answer,
     json_answer,
@@ -38,7 +39,6 @@ from jupyter_hpc.text import printable
 
 _log = logging.getLogger(__name__)
 
-SECRET_HEADER = "X-Jupyter-Hpc-Secret"  # noqa: S105 - its name, not its value
 MAX_BODY_BYTES = 1 << 16
 
 #: After which a program that got 503 may ask again.

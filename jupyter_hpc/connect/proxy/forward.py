@@ -68,7 +68,7 @@ class ForwardConnection(Bridge):
     def __init__(self, proxy: ProxyView, port: int, target: str) -> None:
         super().__init__(proxy.buffer)
         self._proxy = proxy
-        self._port = port
+        self.port = port
         self._target = target
         self._sent_line = b""
         self._pending = b""
@@ -85,6 +85,11 @@ class ForwardConnection(Bridge):
             transport.close()
         else:
             self.stream = upstream.open(self._target, self)
+
+    def close(self) -> None:
+        """Hang up: the port is not forwarded any more."""
+        if self.transport is not None:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_timer(0)
@@ -130,9 +135,9 @@ class ForwardConnection(Bridge):
         head = parse_head(text)
         if head is None or (b"\r\n\r\n" not in text and len(text) > MAX_HEAD_BYTES):
             self._refuse(TOO_LONG)  # nobody knows who asks
-        elif not host_allowed(head, self._port):
+        elif not host_allowed(head, self.port):
             self._refuse(NOT_OUR_NAME)
-        elif not page_allowed(head, (self._port, self._proxy.port)):
+        elif not page_allowed(head, (self.port, self._proxy.port)):
             self._refuse(NOT_OUR_PAGE)
         else:
             self._pass(head, text)
@@ -160,7 +165,7 @@ class ForwardConnection(Bridge):
         the answer."""
         self._refused = True
         self._pending = b""
-        _log.warning("a request to the forwarded port %d was refused: %s", self._port, sentence)
+        _log.warning("a request to the forwarded port %d was refused: %s", self.port, sentence)
         if self.stream is not None:
             self.stream.reset()
         if self.transport is not None:

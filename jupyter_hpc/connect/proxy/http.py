@@ -19,6 +19,9 @@ MAX_HEAD_BYTES = 1 << 16
 #: Our own pages live here; Jupyter has nothing under this name.
 OWN_PREFIX = "/_jupyter-hpc/"
 
+#: The header with the secret that an action of ours needs.
+SECRET_HEADER = "X-Jupyter-Hpc-Secret"  # noqa: S105 - its name, not its value
+
 #: The only names under which this port is ours. With any other the browser was led here
 #: by a foreign site (DNS rebinding).
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")

@@ -113,12 +113,20 @@ class LocalProxy:
         _log.info("port %d leads to %s", port, target)
         return port
 
+    @property
+    def forwards(self) -> dict[int, str]:
+        """Where each forwarded port leads."""
+        return dict(self._targets)
+
     async def remove_forward(self, local_port: int) -> None:
-        """Stop listening on a forwarded port; its open connections go on."""
+        """Stop listening on a forwarded port, and close what is open through it."""
         if local_port != self.port:
             self._targets.pop(local_port, None)
             for server in self._servers.pop(local_port, []):
                 server.close()
+            for one in list(self._connections):
+                if isinstance(one, ForwardConnection) and one.port == local_port:
+                    one.close()
 
     async def close(self) -> None:
         """Stop listening and close what is open."""

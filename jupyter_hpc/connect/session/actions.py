@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_hpc.connect.proxy.listening import listening
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.errors import (
     CommandMissing,
@@ -37,6 +38,8 @@ class SessionActions:
             "enter": self.enter,
             "login": self.log_in,
             "forward": self.forward,
+            "forwards": self.forwards,
+            "end-forward": self.end_forward,
             "logs": self.logs,
             "token-url": self.token_url,
             "browser-url": self.browser_url,
@@ -69,7 +72,7 @@ class SessionActions:
         return {"text": "The login asks on the terminal, or on your phone."}
 
     async def forward(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Bring a port or socket of the node to a local port."""
+        """Bring a port or socket of the node to a local port; says whether anything listens."""
         target = forward_target(str(parameters.get("target", "")))
         port = parameters.get("port")
         if port is None and target.startswith("tcp:"):
@@ -77,7 +80,39 @@ class SessionActions:
         if self._manager.proxy is None or not isinstance(port, int):
             raise UsageError("A local port is needed for this.", "Add --port N.")
         bound = await self._manager.proxy.add_forward(port, target)
-        return {"address": f"http://localhost:{bound}", "port": bound}
+        return await self._described(bound, target)
+
+    async def forwards(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """What is forwarded now, and whether anything listens there."""
+        proxy = self._manager.proxy
+        opened = sorted(proxy.forwards.items()) if proxy is not None else []
+        return {"forwards": await asyncio.gather(*(self._described(*one) for one in opened))}
+
+    async def end_forward(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """End one forward, named by what it leads to or by its local port."""
+        named = str(parameters.get("target", ""))
+        proxy, target = self._manager.proxy, forward_target(named)
+        opened = proxy.forwards if proxy is not None else {}
+        ports = [port for port, leads_to in opened.items() if leads_to == target]
+        ports += [port for port in opened if str(port) == named and port not in ports]
+        if proxy is None or not ports:
+            shown = ", ".join(target_name(leads_to) for leads_to in opened.values())
+            raise UsageError(
+                f"{named!r} is not forwarded by {self._manager.name}.",
+                f"Forwarded are: {shown}." if shown else "Nothing is forwarded.",
+            )
+        for port in ports:
+            await proxy.remove_forward(port)
+        return {"ports": ports}
+
+    async def _described(self, port: int, target: str) -> dict[str, Any]:
+        upstream = self._manager.proxy.upstream if self._manager.proxy is not None else None
+        return {
+            "address": f"http://localhost:{port}",
+            "port": port,
+            "target": target_name(target),
+            "listening": await listening(upstream, target),
+        }
 
     async def logs(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """What Jupyter wrote, from a byte offset on."""
@@ -123,8 +158,11 @@ class SessionActions:
         """A command on the login host, for batch commands of this laptop."""
         supervisor = self._manager.supervisor
         argv = [str(word) for word in parameters.get("argv") or []]
-        if supervisor is None or not argv:
-            raise ConnectError("The session is not connected yet.", "Try again when it is ready.")
+        if supervisor is None or not supervisor.connected:
+            # Nothing was begun, so whoever asks may do it over a login of its own.
+            return {"away": "The session is not connected to the login host just now."}
+        if not argv:
+            raise UsageError("No command was given.")
         file = parameters.get("stdin_file")
         stdin = None
         if isinstance(file, str):
@@ -143,6 +181,11 @@ class SessionActions:
 
     def _token(self) -> str:
         return self._manager.supervisor.token if self._manager.supervisor is not None else ""
+
+
+def target_name(target: str) -> str:
+    """The relay's name for a target as people write it: "6006" or "/path/to/socket"."""
+    return target[len("unix:") :] if target.startswith("unix:") else target.rpartition(":")[2]
 
 
 def forward_target(text: str) -> str:

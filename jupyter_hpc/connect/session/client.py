@@ -12,8 +12,7 @@ import http.client
 import json
 from typing import Any
 
-from jupyter_hpc.connect.proxy.control import SECRET_HEADER
-from jupyter_hpc.connect.proxy.http import OWN_PREFIX
+from jupyter_hpc.connect.proxy.http import OWN_PREFIX, SECRET_HEADER
 from jupyter_hpc.connect.session.store import SessionRecord
 from jupyter_hpc.errors import ConnectError, Unreachable, UsageError
 

@@ -10,18 +10,18 @@ import asyncio
 import dataclasses
 import logging
 import os
-import re
 import secrets
 import socket
 import time
 import zlib
 from typing import Any
 
-from jupyter_hpc.clusters import Profile, load
+from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.schema import check_options
 from jupyter_hpc.clusters.user_settings import notify_settings
 from jupyter_hpc.connect.events import Ended, Event, Sink, Warned
 from jupyter_hpc.connect.job.allocation import Launch
+from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.proxy.server import LocalProxy
 from jupyter_hpc.connect.sentences import sentence
@@ -43,23 +43,6 @@ _log = logging.getLogger(__name__)
 #: Ports that a cluster gets when nobody chose one: away from 8888 and from the range
 #: that systems hand out to outgoing connections.
 _FIRST_PORT, _PORT_COUNT = 20000, 8000
-
-_NUMBERED = re.compile(r"(?P<profile>.+)-(?P<number>[2-9]|[1-9][0-9])")
-
-
-def find_profile(name: str) -> tuple[Profile, int]:
-    """The profile of a session's name: "ulysses", or "ulysses-2" for a further session."""
-    try:
-        return load(name), 1
-    except ProfileError:
-        numbered = _NUMBERED.fullmatch(name)
-        if numbered is None:
-            raise
-        try:
-            return load(numbered["profile"]), int(numbered["number"])
-        except ProfileError:
-            pass
-        raise
 
 
 def check(profile: Profile, options: ConnectOptions) -> None:

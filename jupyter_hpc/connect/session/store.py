@@ -84,18 +84,41 @@ class Records:
         self.folder = folder or Path(jupyter_data_dir()) / "hpc"
 
     def session(self, cluster: str) -> SessionRecord | None:
-        """The live session of that name; a record of a dead manager is removed."""
-        fields = _read(self._session_file(cluster))
-        record: SessionRecord | None = _build(SessionRecord, fields)
-        if record is None or not record.alive():
-            return None
-        return record
+        """The live session of that name."""
+        record = self._record(cluster)
+        return record if record is not None and record.alive() else None
 
     def sessions(self) -> list[SessionRecord]:
         """All live sessions on this laptop."""
+        return [record for record in self._records() if record.alive()]
+
+    def left(self) -> list[SessionRecord]:
+        """Sessions whose manager died without a word, and whose job may still be there.
+
+        A record that cannot be true any more is removed: its job has ended by its time limit,
+        or its cluster was a demo, which ends with its session.
+        """
+        dead = [record for record in self._records() if not record.alive()]
+        over = [
+            record
+            for record in dead
+            if not record.job_id
+            or record.state == "ended"
+            or (record.ends_at is not None and record.ends_at < time.time())
+            or record.log != str(self.log_file(record.cluster))
+        ]
+        for record in over:
+            self.remove_session(record)
+        return [record for record in dead if record not in over]
+
+    def _records(self) -> list[SessionRecord]:
         names = sorted(path.stem for path in (self.folder / "sessions").glob("*.json"))
-        found = (self.session(name) for name in names)
+        found = (self._record(name) for name in names)
         return [record for record in found if record is not None]
+
+    def _record(self, cluster: str) -> SessionRecord | None:
+        record: SessionRecord | None = _build(SessionRecord, _read(self._session_file(cluster)))
+        return record
 
     def write_session(self, record: SessionRecord) -> None:
         # Where its log is, because a demo keeps it elsewhere; that of the writer comes first.
@@ -111,6 +134,10 @@ class Records:
 
     def memory(self, cluster: str) -> ClusterMemory:
         return _build(ClusterMemory, _read(self._memory_file(cluster))) or ClusterMemory()
+
+    def remembered(self) -> list[str]:
+        """The names of the clusters and sessions that were used from this laptop."""
+        return sorted(path.stem for path in (self.folder / "memory").glob("*.json"))
 
     def remember(self, cluster: str, **facts: object) -> ClusterMemory:
         """Add facts to what is known about a cluster."""

@@ -104,6 +104,11 @@ class Supervisor:
         """The session's job, "" while there is none."""
         return self._opener.job_id if self._opener is not None else ""
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a login connection to run commands over."""
+        return self._connections.alive
+
     def ask(self, command: SessionCommand) -> None:
         """Leave or stop; carried out as soon as what is under way has been given up."""
         self._commands.put_nowait(command)

@@ -97,7 +97,7 @@ async def test_a_prepared_job_names_everything_and_writes_nothing(
         folder / "train.ipynb", ["import helper\nMINE = 1\nlr = 0.1", "print(lr, MINE, helper)"]
     )
     (folder / "helper.py").write_text("x = 1", encoding="utf-8")
-    options = SubmitOptions(settings={"lr": "0.5"}, rates={"gpu": 10}, unit="SBU")
+    options = SubmitOptions(settings={"lr": "0.5"}, rates={"gpu_hour": 10}, unit="SBU")
     prepared = await prepare(path, options, runner, None)
     shown = prepared.to_json()
     assert shown["cost"] == "10 SBU" and shown["runs"] == 1

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from jupyter_hpc.connect.proxy.listening import listening
 from jupyter_hpc.errors import PortTaken, UsageError
 from tests.connect.proxy.helpers import Client, World, fetch, running_world
 from tests.connect.proxy.opened import channel
@@ -124,6 +125,30 @@ async def test_a_forward_closes_while_nothing_is_there() -> None:
         port = await world.proxy.add_forward(0, "tcp:127.0.0.1:1")
         async with Client(port) as client:
             assert await client.rest() == b""
+
+
+async def test_a_forward_that_is_ended_hangs_up(world: World) -> None:
+    path = str(world.node.folder / "tb.sock")
+    async with unix_server(path, echo):
+        port = await world.proxy.add_forward(0, f"unix:{path}")
+        assert world.proxy.forwards == {port: f"unix:{path}"}
+        async with Client(port) as client:
+            client.writer.write(b"one")
+            assert await client.reader.readexactly(3) == b"one"
+            await world.proxy.remove_forward(port)
+            assert await asyncio.wait_for(client.rest(), PATIENCE) == b""
+    assert world.proxy.forwards == {}
+
+
+async def test_whether_anything_listens_is_found_out(world: World) -> None:
+    path = str(world.node.folder / "tb.sock")
+    assert await listening(world.link, f"unix:{path}") == "nothing"
+    async with unix_server(path, echo):
+        assert await listening(world.link, f"unix:{path}") == "yes"
+    assert await listening(world.link, "unix:/etc/passwd") == "other"
+    await world.cut()
+    assert await listening(world.link, f"unix:{path}") == "unknown"
+    assert await listening(None, f"unix:{path}") == "unknown"
 
 
 # -- storms ---------------------------------------------------------------------------------

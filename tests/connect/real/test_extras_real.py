@@ -51,9 +51,22 @@ def test_a_port_of_the_node_is_forwarded(cluster: Cluster, laptop: Laptop) -> No
             status, body = _get(local, "/slurm.conf")
             assert status == 200
             assert b"ClusterName" in body
+            assert done.stderr == ""
+            listed = run(laptop, "forward", "mini").stdout
+            shown = f"http://localhost:{local}: port {remote} of the node; something listens there"
+            assert listed.strip() == shown
         finally:
             server.kill()
             server.communicate()
+        again = run(laptop, "forward", "mini", remote, "--port", str(local))
+        assert again.returncode == 0 and "nothing listens there yet" in again.stderr
+        ended = run(laptop, "forward", "mini", remote, "--end")
+        assert ended.stdout.strip() == f"http://localhost:{local} is closed."
+        with pytest.raises(ConnectionRefusedError):
+            _get(local)
+        assert "forwards nothing" in run(laptop, "forward", "mini").stdout
+        twice = run(laptop, "forward", "mini", remote, "--end")
+        assert twice.returncode == 2 and "is not forwarded" in twice.stderr
         wrong = run(laptop, "forward", "mini", "login1:22")
         assert wrong.returncode == 2
         assert "neither a port" in wrong.stderr

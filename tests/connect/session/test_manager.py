@@ -12,11 +12,12 @@ from typing import Any, cast
 import pytest
 
 from jupyter_hpc.connect.events import Ended, Event, Pending, Ready, Starting
+from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import manager as module
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.session.manager import Manager, check, find_profile
+from jupyter_hpc.connect.session.manager import Manager, check
 from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.errors import HpcError, LaunchFailed, PortTaken, ProfileError
