@@ -2,8 +2,9 @@
 
 A pipe over a slow line takes megabytes that then wait in buffers of kernels and SSH servers; a
 keystroke sent after them, and every sign of life, waits too. So only as much is on its way as
-the line carries in its round trip and a quarter of a second. What it carries is learnt from the
-acknowledgements, which therefore come often on a slow line, and seldom on a fast one.
+the line carries in its round trip and a quarter of a second, or, where that is much, in twice
+its round trip. What it carries is learnt from the acknowledgements, which therefore come often
+on a slow line, and seldom on a fast one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections import deque
 #: Seconds of waiting in buffers that are allowed, so that the line is never idle.
 QUEUE_SECONDS = 0.25
 
-#: Where so much is on its way, a large frame takes no time.
+#: Where so much is on its way, a large frame takes no time. More than this waits in buffers only
+#: where as much is under way.
 _QUICK_BYTES = 1 << 20
 
 #: A rate is measured over at least so many seconds.
@@ -72,7 +74,8 @@ class Congestion:
         elif limited:
             # A sender that had nothing to send says nothing about the line.
             self._rate += 0.3 * (rate - self._rate)
-        wanted = int(self._rate * (self._round_trip + QUEUE_SECONDS))
+        under_way = self._rate * self._round_trip
+        wanted = int(under_way + min(self._rate * QUEUE_SECONDS, max(_QUICK_BYTES, under_way)))
         if growing and limited:
             # The end is not found yet: where the way is long, this finds it sooner.
             wanted = max(wanted, 2 * self.limit)

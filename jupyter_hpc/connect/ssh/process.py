@@ -16,9 +16,12 @@ from jupyter_hpc.connect.ssh.pipe import (
     Receiving,
 )
 
-#: What OpenSSH takes in one packet, less a header. asyncssh would cut larger writes itself, with
-#: one more copy; a frame of the stream is four such pieces (relay/bridge.py).
-PIECE_BYTES = 32768 - 64
+#: What OpenSSH takes in one packet, less what two packets of a hop add to their data with any
+#: cipher: asyncssh puts an empty one before each. So a packet of this hop, together with its
+#: empty one, is one packet of the hop below, and no remainder needs another. asyncssh would cut
+#: larger writes itself, with one more copy; a frame of the stream is eight such pieces
+#: (relay/bridge.py).
+PIECE_BYTES = 32768 - 192
 
 _SIGNALS = {"HUP": -1, "INT": -2, "KILL": -9, "PIPE": -13, "TERM": -15}
 

@@ -19,7 +19,7 @@ from jupyter_hpc.connect.ssh.process import PIECE_BYTES, ChannelProcess
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.connect.tunnel.transports import Attach, Connections, open_pipe
 from jupyter_hpc.relay.bridge import READ_SIZE
-from jupyter_hpc.relay.frames import HEADER
+from jupyter_hpc.relay.frames import HEADER, MAX_PAYLOAD_BYTES
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.ssh.on_cluster import at_home
@@ -47,7 +47,7 @@ async def echo(process: asyncssh.SSHServerProcess[bytes]) -> None:
 
 
 @asynccontextmanager
-async def two_loopback_hops() -> AsyncIterator[asyncssh.SSHClientConnection]:
+async def two_loopback_hops(**options: Any) -> AsyncIterator[asyncssh.SSHClientConnection]:
     """A connection to a small server through the same server."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     server = await asyncssh.listen(
@@ -63,6 +63,7 @@ async def two_loopback_hops() -> AsyncIterator[asyncssh.SSHClientConnection]:
     sock.setblocking(False)
     below = SocketCarrier(sock)
     usual: Any = {"known_hosts": None, "username": "ada", "config": None, "client_keys": None}
+    usual |= options
     first = await asyncssh.connect("first", tunnel=below, **usual)
     through = ChannelCarrier(first, below)
     second = await asyncssh.connect(address[0], address[1], tunnel=through, **usual)
@@ -96,6 +97,41 @@ async def test_every_byte_arrives_over_two_hops_in_few_writes(
     pieces = SIZE // PIECE_BYTES
     assert sum(flushed) > SIZE
     assert len([size for size in flushed if size > PIECE_BYTES]) <= pieces // 2
+
+
+@pytest.mark.parametrize(
+    ("cipher", "mac"),
+    [
+        ("aes128-gcm@openssh.com", None),
+        ("chacha20-poly1305@openssh.com", None),
+        ("aes256-ctr", "hmac-sha2-512-etm@openssh.com"),
+        ("aes256-ctr", "hmac-sha2-512"),
+    ],
+)
+async def test_a_packet_of_one_hop_is_one_packet_of_the_hop_below(
+    monkeypatch: pytest.MonkeyPatch, cipher: str, mac: str | None
+) -> None:
+    """A remainder would be a packet of its own, and an empty one before it."""
+    flushed: list[int] = []
+    flush = Carrier.flush
+
+    def noted(carrier: Carrier) -> None:
+        if carrier.gathered_bytes > PIECE_BYTES:
+            flushed.append(carrier.gathered_bytes)
+        flush(carrier)
+
+    options = {"encryption_algs": [cipher], "mac_algs": [mac] if mac else ()}
+    async with two_loopback_hops(**options) as connection:
+        process = ChannelProcess()
+        await connection.create_session(lambda: process, command="echo", encoding=None)
+        monkeypatch.setattr(Carrier, "flush", noted)
+        process.write(bytes(READ_SIZE + HEADER.size))
+        await until(lambda: len(flushed) == 2)
+        process.close()
+    upper, lower = flushed
+    pieces = (READ_SIZE + HEADER.size) // PIECE_BYTES
+    assert pieces * PIECE_BYTES < upper <= pieces * 32768
+    assert lower <= upper + pieces * 192
 
 
 async def test_a_small_write_leaves_in_the_same_turn_of_the_loop() -> None:
@@ -160,8 +196,9 @@ async def carries(connections: Connections) -> bool:
     return await echoes(await open_pipe("ssh", connections, Attach(NODE, ECHO_RELAY)), SIZE)
 
 
-def test_a_read_and_its_header_fill_whole_packets() -> None:
+def test_a_read_and_its_header_are_one_frame_and_fill_whole_packets() -> None:
     assert (READ_SIZE + HEADER.size) % PIECE_BYTES == 0
+    assert READ_SIZE <= MAX_PAYLOAD_BYTES
 
 
 @pytest.mark.parametrize(
