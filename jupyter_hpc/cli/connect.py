@@ -34,6 +34,7 @@ from jupyter_hpc.errors import HpcError, UsageError
 @click.option("--via", type=click.Choice(TRANSPORTS), help="How the node is reached.")
 @click.option("--idle-release", metavar="2h", help="Cancel the job after so long without use.")
 @click.option("--new", is_flag=True, help="A further session beside the one that exists.")
+@click.option("--keep", is_flag=True, help="Keep the job also where Jupyter cannot be started.")
 @click.option("--detach", is_flag=True, help="Go on in the background once it is ready.")
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line on stdout.")
@@ -77,6 +78,7 @@ def connect(
         via=given["via"],
         idle_release=given["idle_release"],
         new=given["new"],
+        keep=given["keep"],
     )
     shown = foreground.Shown(as_json=as_json, browser=not no_browser and terminal)
     try:

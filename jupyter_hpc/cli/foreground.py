@@ -17,7 +17,7 @@ from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
 from jupyter_hpc.connect.events import Ended, Event, Starting
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.sentences import as_json
+from jupyter_hpc.connect.sentences import as_json, sentence
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
@@ -108,8 +108,9 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
         signal.signal(number, on_signal)
     ended = await manager.run()
     if caught:
-        stays = f"Job {manager.job_id} stays." if manager.job_id else "No job was asked for."
-        click.echo(f"Interrupted. {stays}", err=True)
+        # Without --json the view has said it already.
+        said = f" {sentence(ended)}" if shown.as_json else ""
+        click.echo(f"Interrupted.{said}", err=True)
         return 128 + caught[0]
     return exit_code(ended)
 

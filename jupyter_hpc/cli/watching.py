@@ -16,6 +16,7 @@ from jupyter_hpc.cli.foreground import Shown, print_json, raise_reported
 from jupyter_hpc.cli.verbose import current_log
 from jupyter_hpc.cli.view import LineView, LiveView
 from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.sentences import stays
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
@@ -55,6 +56,7 @@ class Watcher:
         self._opened = False
         self._output = records.output_file(options.name)
         self._job_id = ""
+        self._name = options.name  # of the session, which --new may number
         self._code: int | None = None
 
     def run(self) -> int:
@@ -97,10 +99,10 @@ class Watcher:
                 self._code = int(message["code"])
         manager.wait(30)
         if self._code is None:
-            stays = f"Job {self._job_id} stays. " if self._job_id else ""
+            left = f"{stays(self._job_id, self._name)} " if self._job_id else ""
             raise ConnectError(
                 "The program that keeps the session has ended without a word.",
-                f"{stays}Connect again; what it wrote last is in {self._output} and in its log: "
+                f"{left}Connect again; what it wrote last is in {self._output} and in its log: "
                 f"jupyter-hpc logs --local {self._options.name}",
             )
         return self._code
@@ -112,6 +114,7 @@ class Watcher:
         else:
             self._view.show(event)
         self._job_id = event.get("job_id") or self._job_id
+        self._name = event["cluster"]
         if not self._opened and event["event"] in ("pending", "ready"):
             self._opened = True
             self._open_browser(event["cluster"])

@@ -24,6 +24,8 @@ class ConnectOptions:
     via: str | None = None
     idle_release: str | None = None
     new: bool = False
+    #: the job stays where Jupyter could not be started in it
+    keep: bool = False
     #: which session of this profile: 1, or the one that an earlier `--new` made
     number: int = 1
 

@@ -50,6 +50,16 @@ SENTENCES: Mapping[type[Event], Callable[[Any], str]] = {
 }
 
 
+def stays(job_id: str, name: str, *, asked: bool = False) -> str:
+    """What is said wherever a session is left and its job goes on; `asked`: by --keep."""
+    return printable(f"Job {job_id} stays{' (--keep)' if asked else ''}. {ways_back(name)}")
+
+
+def ways_back(name: str) -> str:
+    """The commands that come back to a session and that end it."""
+    return f"Come back: jupyter-hpc connect {name}. End it: jupyter-hpc stop {name}."
+
+
 def sentence(event: Event) -> str:
     """What the event means, in one line that is safe to show."""
     return printable(SENTENCES[type(event)](event))

@@ -109,7 +109,8 @@ def _age_order(job: Job) -> int:
 class Allocator:
     """Finds the job of one session, asks for it where there is none, and waits for it.
 
-    Its job has a name that every machine knows, so it is never asked for twice.
+    Its job has a name that every machine knows, so it is never asked for twice. `asked` gets
+    the numbers of the jobs that were asked for here, as soon as they are known.
     """
 
     def __init__(
@@ -120,8 +121,10 @@ class Allocator:
         slurm: SlurmClient,
         launch: Launch,
         sink: Sink,
+        asked: set[str],
     ) -> None:
         self._profile = profile
+        self._asked = asked
         self._account = account
         self._login = login
         self._slurm = slurm
@@ -203,6 +206,7 @@ class Allocator:
         while True:
             progress = allocate.read_salloc(text)
             if progress.job_id is not None:
+                self._asked.add(progress.job_id)
                 return RequestedJob(progress.job_id, log)
             if progress.error or EXIT_LINE in text:
                 return await self._refused(request, progress.error or text)
@@ -229,7 +233,9 @@ class Allocator:
         return await self._sbatch(request)
 
     async def _sbatch(self, request: Request) -> RequestedJob:
-        return RequestedJob((await self._slurm.keep_alive(request)).job_id, "")
+        job_id = (await self._slurm.keep_alive(request)).job_id
+        self._asked.add(job_id)
+        return RequestedJob(job_id, "")
 
     async def wait(self, requested: RequestedJob) -> Job:
         """The job once it runs; says why it waits, for as long as it takes.

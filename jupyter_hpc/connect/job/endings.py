@@ -88,12 +88,17 @@ async def _canceller(runner: Runner, record: FinishedJob | None, uid: str) -> st
     return named.stdout.strip() if named.ok else f"user {record.cancelled_by}"
 
 
+async def is_over(slurm: SlurmClient, job_id: str) -> bool:
+    """Whether Slurm says that the job has ended, or does not know it any more."""
+    job = await slurm.job(job_id)
+    return job is None or job.phase in (Phase.ENDING, Phase.ENDED)
+
+
 async def cancel_for_sure(slurm: SlurmClient, job_id: str) -> None:
     """Cancel a job and wait until Slurm itself says that it is over; half a minute at most."""
     await slurm.cancel([job_id])
     for _ in range(round(_CANCEL_SECONDS / _POLL_SECONDS)):
-        job = await slurm.job(job_id)
-        if job is None or job.phase in (Phase.ENDING, Phase.ENDED):
+        if await is_over(slurm, job_id):
             return
         await asyncio.sleep(_POLL_SECONDS)
     raise SlurmError(

@@ -2,41 +2,58 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.remote import first
-from jupyter_hpc.connect.job.scripts import EXIT_LINE
+from jupyter_hpc.connect.job.scripts import EXIT_LINE, UNWRITABLE_LINE
 from jupyter_hpc.errors import LaunchFailed
 from jupyter_hpc.text import printable, printable_lines
 
 #: Of what Jupyter wrote before it ended, so much is shown; the rest is in its log.
 MAX_OUTPUT_LINES = 8
 
+#: What programs say when they may start no further process or thread.
+_NO_PROCESS = re.compile(
+    r"fork: .*Resource temporarily unavailable|[Cc]annot fork|can't start new thread"
+    r"|pthread_create failed|BlockingIOError: \[Errno 11\]"
+)
+
+#: `jupyter lab` where there is a `jupyter` and no `jupyter-lab`.
+_NO_SUBCOMMAND = re.compile(r"Jupyter command `(jupyter-[\w-]+)` not found")
+
+#: A shell that does not find the script which it is to run.
+_NO_SCRIPT = re.compile(r"(?:[Cc]an'?(?:no)?t open|No such file).*launch\.sh|launch\.sh: No such")
+
 
 def explain_failure(fields: Mapping[str, Sequence[str]], profile: Profile) -> LaunchFailed:
     """What launch.sh wrote when it gave up, as a sentence with a next step."""
     kind = first(fields, "kind")
-    output = printable_lines("\n".join(fields.get("output", []))).strip()
-    setup = " && ".join(profile.environment.setup)
-    install = "python3 -m venv ~/jupyter && ~/jupyter/bin/pip install jupyterlab jupyter-hpc"
-    where = profile.login.host[0]
+    output = _lines(fields)
+    if _NO_PROCESS.search(output):
+        return _no_processes("", output)
     if kind == "environment":
-        command = printable(first(fields, "command"))
+        code = printable(first(fields, "code"))
         return LaunchFailed(
-            f"Environment line {printable(first(fields, 'line'))} failed on the node with exit "
-            f"code {printable(first(fields, 'code'))}: {command}"
+            f"{_line(fields)} failed on the node with exit code {code}: {_command(fields)}"
             + (f"\n{output}" if output else ""),
-            f"Try it by hand: ssh {where}, then: {setup}. "
-            f"The lines stand under [environment] setup in {profile.source}.",
+            _try_by_hand(profile),
+        )
+    if kind == "exit":
+        return _ends_shell(fields, profile)
+    if kind == "died":
+        return LaunchFailed(
+            "The script that starts Jupyter ended by itself after the environment lines, with "
+            f"exit code {printable(first(fields, 'code'))}.",
+            f"Look at what they change in the shell. {_where(profile)}",
         )
     if kind in ("jupyter", "python"):
         missing = printable(first(fields, "command")) or "a Python of 3.8 or newer"
-        activate = setup or "source ~/jupyter/bin/activate"
         return LaunchFailed(
             f"{missing} was not found on the node after the environment lines had run.",
-            f"Set it up once on the login host: ssh {where}, then: {install}. Then add to the "
-            f'profile: [environment] setup = ["{activate}"].',
+            _install(profile),
         )
     if kind == "root":
         root = printable(first(fields, "root"))
@@ -45,30 +62,132 @@ def explain_failure(fields: Mapping[str, Sequence[str]], profile: Profile) -> La
             f"Correct [jupyter] root_dir in {profile.source}.",
         )
     text = printable(first(fields, "text")) or "The launch script gave up without a reason."
-    return LaunchFailed(text, "`jupyter-hpc logs NAME` shows what the cluster wrote.")
+    return LaunchFailed(text, "Tell the site which node it is, or ask for another one.")
 
 
-def explain_silence(job_id: str, session: str, srun_log: str, seconds: float) -> LaunchFailed:
-    """The step of Jupyter told nothing within `seconds`: srun did not start it, or it hangs."""
-    if EXIT_LINE in srun_log:
-        said = printable_lines(srun_log.partition(EXIT_LINE)[0]).strip()
+@dataclass(frozen=True)
+class Silence:
+    """A step that told nothing: what srun said, and the environment line that was under way."""
+
+    job_id: str
+    session: str
+    srun_log: str
+    seconds: float
+    line: Mapping[str, Sequence[str]]
+
+
+def explain_silence(silence: Silence, profile: Profile) -> LaunchFailed:
+    """The step of Jupyter told nothing: srun did not start it, or it ended or hangs."""
+    said, over, _ = silence.srun_log.partition(EXIT_LINE)
+    said = printable_lines(said).strip()
+    unwritable = said.partition(UNWRITABLE_LINE)[2].partition("\n")[0].strip()
+    if unwritable:
+        node, _, folder = unwritable.partition(": ")
         return LaunchFailed(
-            f"No step could be started in job {job_id}: {said or 'srun said nothing'}",
-            f"Try it by hand on the cluster: srun --jobid={job_id} --overlap --ntasks=1 hostname",
+            f"{node} cannot write to {folder}: the home folder is read-only or full there.",
+            "Ask the site, or ask for another node.",
+        )
+    if _NO_SCRIPT.search(said):
+        return LaunchFailed(
+            f"The node does not see {printable(silence.session)}: the home folder of the login "
+            f"host is not there.\n{said}",
+            "Ask the site whether home folders are shared with this node, or ask for another.",
+        )
+    if _NO_PROCESS.search(said):
+        return _no_processes("", said)
+    if over and silence.line:
+        return _ends_shell(silence.line, profile)
+    if over:
+        return LaunchFailed(
+            f"No step could be started in job {silence.job_id}: {said or 'srun said nothing'}",
+            "Try it by hand on the cluster: "
+            f"srun --jobid={silence.job_id} --overlap --ntasks=1 hostname",
+        )
+    if silence.line:
+        return LaunchFailed(
+            f"{_line(silence.line)} did not come to an end within {silence.seconds:g} s: "
+            f"{_command(silence.line)}",
+            _try_by_hand(profile),
         )
     return LaunchFailed(
-        f"Jupyter did not start in job {job_id} within {seconds:g} s. "
-        f"{printable_lines(srun_log).strip()}".strip(),
-        f"Look at {session}/jupyter.log on the cluster: `jupyter-hpc logs NAME` shows it.",
+        f"Jupyter did not start in job {silence.job_id} within {silence.seconds:g} s. "
+        f"{said}".strip(),
+        f"Look at {silence.session}/jupyter.log on the cluster.",
     )
 
 
-def explain_exit(session: str, ended: Mapping[str, Sequence[str]]) -> LaunchFailed:
+def explain_exit(
+    session: str, ended: Mapping[str, Sequence[str]], profile: Profile
+) -> LaunchFailed:
     """Jupyter started and ended; `ended` is what launch.sh wrote then, {} if nothing."""
+    output = _lines(ended, MAX_OUTPUT_LINES)
+    missing = _NO_SUBCOMMAND.search(output)
+    if missing:
+        return LaunchFailed(
+            f"{missing[1]} was not found on the node. Jupyter wrote:\n{output}", _install(profile)
+        )
+    if _NO_PROCESS.search(_lines(ended)):
+        return _no_processes(printable(first(ended, "processes")), output)
     code = printable(first(ended, "code")) or "unknown"
-    output = printable_lines("\n".join(ended.get("output", [])[-MAX_OUTPUT_LINES:])).strip()
     return LaunchFailed(
         f"Jupyter ended as soon as it was started, with exit code {code}."
         + (f" It wrote:\n{output}" if output else ""),
-        f"The whole log is {session}/jupyter.log on the cluster (`jupyter-hpc logs NAME`).",
+        ""
+        if session.startswith("/tmp/")  # it goes with the job  # noqa: S108
+        else f"The whole log is {session}/jupyter.log on the cluster.",
+    )
+
+
+def _lines(fields: Mapping[str, Sequence[str]], last: int = 0) -> str:
+    return printable_lines("\n".join(fields.get("output", [])[-last:])).strip()
+
+
+def _line(fields: Mapping[str, Sequence[str]]) -> str:
+    return f"Environment line {printable(first(fields, 'line'))}"
+
+
+def _command(fields: Mapping[str, Sequence[str]]) -> str:
+    return printable(first(fields, "command"))
+
+
+def _where(profile: Profile) -> str:
+    return f"The lines stand under [environment] setup in {profile.source}."
+
+
+def _try_by_hand(profile: Profile) -> str:
+    setup = " && ".join(profile.environment.setup)
+    return f"Try it by hand: ssh {profile.login.host[0]}, then: {setup}. {_where(profile)}"
+
+
+def _ends_shell(fields: Mapping[str, Sequence[str]], profile: Profile) -> LaunchFailed:
+    return LaunchFailed(
+        f"{_line(fields)} ended the shell (exit, exec, set -e), so that Jupyter could not be "
+        f"started after it: {_command(fields)}",
+        "The lines run one after the other in one shell: a line may set it up, not leave it. "
+        + _where(profile),
+    )
+
+
+def _no_processes(limit: str, output: str) -> LaunchFailed:
+    limit = f": {limit}" if limit else ""
+    return LaunchFailed(
+        f"Jupyter could not start: no further process or thread may be started on the node; the "
+        f"limit (ulimit -u{limit}) is too low, or used up by other programs of yours.\n{output}",
+        "Look for `ulimit` in the environment lines and in your start-up files, end what runs "
+        "there, or ask the site for a higher limit.",
+    )
+
+
+def _install(profile: Profile) -> str:
+    """How what is missing gets there; lines that the profile has already are not proposed."""
+    host, setup = profile.login.host[0], " && ".join(profile.environment.setup)
+    if setup:
+        return (
+            f"Install it in the environment of the profile: ssh {host}, then: {setup} && pip "
+            f"install jupyterlab jupyter-hpc. Or name another one: {_where(profile)}"
+        )
+    return (
+        f"Set it up once on the login host: ssh {host}, then: python3 -m venv ~/jupyter && "
+        "~/jupyter/bin/pip install jupyterlab jupyter-hpc. Then add to the profile: "
+        '[environment] setup = ["source ~/jupyter/bin/activate"].'
     )

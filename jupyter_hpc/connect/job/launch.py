@@ -16,7 +16,12 @@ from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job import remote
-from jupyter_hpc.connect.job.failures import explain_failure, explain_silence
+from jupyter_hpc.connect.job.failures import (
+    Silence,
+    explain_exit,
+    explain_failure,
+    explain_silence,
+)
 from jupyter_hpc.connect.job.remote import Account, first
 from jupyter_hpc.connect.job.scripts import LOCK_SECONDS, shipped
 from jupyter_hpc.errors import HpcError, LaunchFailed
@@ -28,6 +33,9 @@ from jupyter_hpc.text import printable
 #: How long the environment lines and Jupyter may take before the relay answers.
 #: Conda on a cold shared file system has been seen to need minutes.
 START_SECONDS = 300.0
+
+#: The files of launch.sh that say how a start went.
+_STORY = ("address", "failed", "ended")
 
 _PORT = re.compile(r"[0-9]{1,5}")
 
@@ -49,6 +57,7 @@ class ServerAddress:
     secret: str  #: of the relay
     token: str  #: of Jupyter
     port: int | None = None  #: of the relay, where it was started for the transport "direct"
+    warning: str = ""  #: what was odd on the node and did not stop the start
 
     @property
     def attach_argv(self) -> list[str]:
@@ -124,10 +133,28 @@ class Launcher:
         found, fields = await self._run_step(session, step, home_writable)
         if found == "address":
             return _address(fields, session, secret, self._account.token)
-        if found == "failed":
-            raise explain_failure(fields, self._profile)
-        log = await remote.read_file(self._on_node, f"{session}/srun.log", 2000)
-        raise explain_silence(self._job_id, session, log, START_SECONDS)
+        if found:
+            raise self._explained(found, session, fields)
+        raise await self._explain_silence(session, home_writable)
+
+    def _explained(
+        self, found: str, session: str, fields: Mapping[str, Sequence[str]]
+    ) -> LaunchFailed:
+        if found == "ended":
+            return explain_exit(session, fields, self._profile)
+        return explain_failure(fields, self._profile)
+
+    async def _explain_silence(self, session: str, home_writable: bool) -> LaunchFailed:
+        """Nothing was told by the step: what srun said, and the line that was under way."""
+        # Where a home folder is shared, srun's log is read where srun was started: the
+        # node may not see it.
+        where = self._starter if home_writable else self._on_node
+        log = await remote.read_file(where, f"{session}/srun.log", 2000)
+        line = await remote.read_file(where, f"{session}/line")
+        return explain_silence(
+            Silence(self._job_id, session, log, START_SECONDS, remote.read_fields(line)),
+            self._profile,
+        )
 
     async def _place_alone(self, files: Mapping[str, bytes]) -> str | ServerAddress:
         """The folder with our files in it, or the server that somebody else has started."""
@@ -138,11 +165,9 @@ class Launcher:
             if session:
                 return session
             # Who began may have died before the launch: then the lock grows old, and is ours.
-            found, fields = await remote.await_file(
-                self._on_node, folder, ("address", "failed"), LOCK_SECONDS
-            )
-            if found == "failed":
-                raise explain_failure(fields, self._profile)
+            found, fields = await remote.await_file(self._on_node, folder, _STORY, LOCK_SECONDS)
+            if found in ("failed", "ended"):
+                raise self._explained(found, folder, fields)
             address = await self.find() if found else None
             if address is not None:
                 return address
@@ -160,8 +185,7 @@ class Launcher:
         # host, and the waiting happens on the node.
         log = f"/tmp/.jupyter-hpc-{secrets.token_hex(16)}.log"  # noqa: S108
         srun = await remote.start_detached(self._starter, log, step)
-        names = ("address", "failed")
-        found, fields = await remote.await_file(self._on_node, session, names, START_SECONDS)
+        found, fields = await remote.await_file(self._on_node, session, _STORY, START_SECONDS)
         if found == "address":
             await remote.let_go(self._starter, srun)
         return found, fields
@@ -205,6 +229,7 @@ def _address(
         python=first(fields, "python"),
         secret=secret,
         token=token or first(fields, "token"),
+        warning=printable(first(fields, "warning")),
         port=int(first(fields, "port")) if _PORT.fullmatch(first(fields, "port")) else None,
     )
     if not (address.folder.startswith("/") and address.python and address.secret):

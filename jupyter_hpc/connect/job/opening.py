@@ -23,7 +23,7 @@ from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
 from jupyter_hpc.connect.job.remote import Account, prepare_account
 from jupyter_hpc.connect.job.request import request_for, session_name
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.errors import LaunchFailed, SessionEnded, UnreadableAnswer
+from jupyter_hpc.errors import HpcError, SessionEnded, UnreadableAnswer
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
@@ -89,7 +89,8 @@ class JobOpener:
 
     What was asked for is remembered by its name, so that no second job is asked for.
     `job_id` is known as soon as there is one; `on_number` is told the number of a
-    further session before its job is asked for.
+    further session before its job is asked for. `asking` is true while a job is being asked
+    for and has no number yet.
     """
 
     def __init__(
@@ -102,6 +103,8 @@ class JobOpener:
         on_number: Callable[[int], Awaitable[None]],
     ) -> None:
         self.job_id = ""
+        self.asking = False
+        self._asked: set[str] = set()
         self._name = ""
         self._profile = profile
         self._options = options
@@ -109,6 +112,20 @@ class JobOpener:
         self._runner = runner
         self._sink = sink
         self._on_number = on_number
+
+    @property
+    def own(self) -> bool:
+        """Whether the job was asked for here, and not by an earlier connect or another laptop."""
+        return self.job_id in self._asked
+
+    async def asked_for(self) -> str:
+        """The number of a job that may have been asked for when the work was given up; or ""."""
+        job = await find_job(SlurmClient(self._runner), self._name)
+        if job is None:
+            return ""
+        self._asked.add(job.job_id)
+        self.job_id, self.asking = job.job_id, False
+        return job.job_id
 
     async def open(self) -> OpenJob:
         """The session's job, adopted or asked for, once it runs."""
@@ -128,7 +145,9 @@ class JobOpener:
                     "the session's files are kept on the node."
                 )
             )
-        allocator = Allocator(self._profile, account, self._runner, slurm, self._launch, self._sink)
+        allocator = Allocator(
+            self._profile, account, self._runner, slurm, self._launch, self._sink, self._asked
+        )
         if numbered:
             number = await allocator.free_number(self._options.number)
             await self._on_number(number)
@@ -138,6 +157,7 @@ class JobOpener:
             if self.job_id:
                 await self._explain_loss(allocator)
             allocation = self._profile.allocation_for(self._options.preset, self._options.overrides)
+            self.asking = True
             requested = await allocator.submit(request_for(self._profile, allocation, name))
         else:
             requested = allocator.adopted(job)
@@ -148,7 +168,7 @@ class JobOpener:
                         "whatever is asked for now. Stop it first, or add --new for another."
                     )
                 )
-        self.job_id = requested.job_id
+        self.job_id, self.asking = requested.job_id, False
         return OpenJob(requested.running or await allocator.wait(requested), account)
 
     async def _explain_loss(self, allocator: Allocator) -> None:
@@ -207,7 +227,14 @@ def _launcher(profile: Profile, access: NodeAccess, opened: OpenJob) -> Launcher
     )
 
 
-async def why_jupyter_ended(access: NodeAccess, address: ServerAddress) -> LaunchFailed:
-    """What Jupyter wrote before it ended, as an error."""
+async def why_jupyter_ended(
+    profile: Profile,
+    access: NodeAccess,
+    address: ServerAddress,
+    otherwise: HpcError | None = None,
+) -> HpcError:
+    """What Jupyter wrote before it ended, as an error; `otherwise` if it has not ended."""
     found, fields = await remote.await_file(access.on_node, address.session, ["ended"], 3.0)
-    return explain_exit(address.session, fields if found else {})
+    if not found and otherwise is not None:
+        return otherwise
+    return explain_exit(address.session, fields if found else {}, profile)

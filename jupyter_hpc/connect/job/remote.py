@@ -161,9 +161,9 @@ async def keep_log(runner: Runner, log: str, folder: str) -> str:
 async def start_and_await(
     runner: Runner, session: str, argv: Sequence[str], seconds: float
 ) -> tuple[str, dict[str, list[str]]]:
-    """Start the job step detached; the first of `address` and `failed` that it writes.
+    """Start the job step detached; the first of `address`, `failed` and `ended` that it writes.
 
-    Returns the file's name and fields; the name is "" if neither came within `seconds`
+    Returns the file's name and fields; the name is "" if none came within `seconds`
     or before srun ended. A step that runs is let go of.
     """
     ticks = _ticks(seconds, 0.05, 0.25)

@@ -17,6 +17,9 @@ from importlib import resources
 #: How the last line of a detached command's log begins (shipped/functions/detach.sh).
 EXIT_LINE = "jupyter-hpc: exit "
 
+#: What launch.sh prints where it cannot write its story: `UNWRITABLE_LINE` node: folder.
+UNWRITABLE_LINE = "jupyter-hpc: unwritable on "
+
 #: A launch that has not come to its environment lines after this long has died.
 LOCK_SECONDS = 60
 

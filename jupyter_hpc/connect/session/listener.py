@@ -13,6 +13,11 @@ class SessionListener(Protocol):
     """Hears of everything in a session, in order, on the event loop."""
 
     @property
+    def name(self) -> str:
+        """The session's name, as the commands of this laptop take it."""
+        ...
+
+    @property
     def port(self) -> int:
         """The local port of the session."""
         ...

@@ -21,7 +21,8 @@ from jupyter_hpc.clusters.values import duration_seconds
 from jupyter_hpc.connect.events import Authenticating, Ended, Ready, Running, Starting, Warned
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.allocation import Launch
-from jupyter_hpc.connect.job.endings import cancel_for_sure, why_ended
+from jupyter_hpc.connect.job.endings import cancel_for_sure
+from jupyter_hpc.connect.job.give_back import FailedSession, JobEnding
 from jupyter_hpc.connect.job.launch import START_SECONDS, ServerAddress, extension_installed
 from jupyter_hpc.connect.job.opening import (
     JobOpener,
@@ -31,6 +32,7 @@ from jupyter_hpc.connect.job.opening import (
     why_jupyter_ended,
 )
 from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.sentences import stays, ways_back
 from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.connections import (
@@ -44,8 +46,9 @@ from jupyter_hpc.connect.session.pipe_source import JobOver, PipeSource, ServerG
 from jupyter_hpc.connect.session.reconnect import LoginReconnect, PipeReconnect
 from jupyter_hpc.connect.session.retry import Retry
 from jupyter_hpc.connect.session.watch import IdleRelease, JobWatch, TimeLimitWarnings
+from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.errors import CommandError, ConnectError, HpcError, SessionEnded, SlurmUnavailable
+from jupyter_hpc.errors import HpcError, LaunchFailed, RelayGone, SessionEnded
 from jupyter_hpc.runner import Completed
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
@@ -88,6 +91,7 @@ class Supervisor:
         self._profile = profile
         self._options = options
         self._connections = connections
+        self._ending = JobEnding(connections)
         self._launch = launch
         self._listener = listener
         self._tell = listener.on_event
@@ -98,6 +102,8 @@ class Supervisor:
         self._opener: JobOpener | None = None
         self._opened: OpenJob | None = None
         self._ends_at: float | None = None
+        self._served = False  # Jupyter has answered
+        self._settling = False  # the job is being given back
 
     @property
     def job_id(self) -> str:
@@ -108,6 +114,11 @@ class Supervisor:
     def connected(self) -> bool:
         """Whether there is a login connection to run commands over."""
         return self._connections.alive
+
+    @property
+    def asking(self) -> bool:
+        """Whether a job is being asked for that has no number yet."""
+        return self._opener is not None and self._opener.asking
 
     def ask(self, command: SessionCommand) -> None:
         """Leave or stop; carried out as soon as what is under way has been given up."""
@@ -142,6 +153,8 @@ class Supervisor:
         command = asyncio.create_task(self._commands.get())
         try:
             await asyncio.wait((work, command), return_when=asyncio.FIRST_COMPLETED)
+            if self._settling:
+                await asyncio.wait((work,))  # half a cancel would leave nobody knowing
             if work.done():
                 return await work
             await finish(work)
@@ -151,23 +164,24 @@ class Supervisor:
             self._connections.close()
 
     async def _obey(self, command: SessionCommand) -> Ended:
+        name = self._listener.name
+        unsure = self.asking and not await self._asked_for()
         if command is SessionCommand.STOP and self.job_id:
-            await self._cancel()
+            await self._ending.cancel(self.job_id)
             text = f"Job {self.job_id} was cancelled, as asked."
             return self._end(Ended("CANCELLED", "requested", text))
-        text = f"Job {self.job_id} stays." if self.job_id else "No job was asked for."
+        text = stays(self.job_id, name) if self.job_id else "No job was asked for."
+        if unsure:
+            text = f"A job was being asked for and may be in the queue. {ways_back(name)}"
         return self._end(Ended("RUNNING" if self.job_id else "NONE", "requested", text))
 
-    async def _cancel(self) -> None:
+    async def _asked_for(self) -> str:
+        """The job that was being asked for when the work was given up, "" if none is known."""
         try:
-            if not self._connections.alive:
-                await self._connections.log_in(ask=True)
-            await cancel_for_sure(SlurmClient(self._connections.login.runner), self.job_id)
-        except (ConnectError, CommandError, SlurmUnavailable) as error:
-            raise ConnectError(
-                f"Job {self.job_id} could not be cancelled and may go on. {error.message}",
-                f"{error.hint} Then connect again, and stop it.".lstrip(),
-            ) from error
+            return await self._opener.asked_for() if self._opener is not None else ""
+        except HpcError as error:
+            _log.info("whether a job was asked for is not known: %s", error.message)
+            return ""
 
     def _end(self, ended: Ended) -> Ended:
         self._tell(ended)
@@ -176,6 +190,34 @@ class Supervisor:
     # -- opening ------------------------------------------------------------------------
 
     async def _session(self) -> Ended:
+        """The session, whose job is given back or named where it fails."""
+        try:
+            return await self._opened_session()
+        except HpcError as error:
+            await self._settle(error)
+            raise
+        except Exception as error:
+            trouble = HpcError(f"The session has failed: {error!r}.", "Please report this.")
+            await self._settle(trouble)
+            raise trouble from error
+
+    async def _settle(self, error: HpcError) -> None:
+        """The job is given back, or the error names it."""
+        failed = FailedSession(
+            job_id=self.job_id,
+            name=self._listener.name,
+            own=self._opener is not None and self._opener.own,
+            keep=self._options.keep,
+            served=self._served,
+        )
+        self._settling = True
+        await self._ending.settle(error, failed, self._uid)
+
+    @property
+    def _uid(self) -> str:
+        return self._opened.account.uid if self._opened else ""
+
+    async def _opened_session(self) -> Ended:
         self._tell(Authenticating(self._profile.login.host[0]))
         await self._connections.log_in(ask=True)
         self._opener = opener = JobOpener(
@@ -193,15 +235,17 @@ class Supervisor:
         while True:
             try:
                 return await self._logins.through(lambda: self._serve(opened))
-            except ServerGone:
+            except ServerGone as gone:
                 now = time.monotonic()
                 restarts = [at for at in restarts if now - at < _RESTART_SPAN_SECONDS] + [now]
                 _log.info("Jupyter is gone, for the %d. time within 10 minutes", len(restarts))
-                if self.address is not None and len(restarts) > _MAX_RESTARTS:
-                    raise await why_jupyter_ended(self._connections, self.address) from None
+                if len(restarts) > _MAX_RESTARTS:
+                    cause = gone.__cause__
+                    otherwise = cause if isinstance(cause, HpcError) else None
+                    raise await self._why_jupyter_ended(otherwise) from None
                 self._tell(Warned("Jupyter ended; it is being started again in the same job."))
             except JobOver:
-                return self._end(await self._why())
+                return self._end(await self._ending.why(self.job_id, self._uid))
 
     async def _serve(self, opened: OpenJob) -> Ended:
         """Open the server and keep it; raises ServerGone or JobOver."""
@@ -209,16 +253,19 @@ class Supervisor:
         self._tell(Starting(opened.job.job_id, opened.node))
         server = await open_server(self._profile, self._connections, opened)
         self.address, self.token = server.address, server.address.token
+        if server.address.warning and not server.found:
+            self._tell(Warned(server.address.warning))
         link = Link(server.address.secret, self._listener.owner, self._outage.on_link)
         source = PipeSource(self._profile, self._connections, opened, server.address, link)
         pipes = PipeReconnect(link, source.open_pipe, source.probe, self._retry)
         self.link = link
         keep: asyncio.Task[Any] | None = None
         try:
-            await link.attach(await self._connections.open_pipe(server.address))
+            await link.attach(await self._first_pipe(server))
             keep = asyncio.create_task(pipes.run())
             await self._wait_ready(link, keep, server)
             self._listener.on_link(link)
+            self._served = True
             self._tell(self._ready(opened))
             if self._connections.transport == "direct":
                 self._tell(Warned(_DIRECT_WARNING))
@@ -232,6 +279,15 @@ class Supervisor:
             await link.close()
             self.link = None
 
+    async def _first_pipe(self, server: OpenServer) -> BytePipe:
+        """A pipe to the relay; where none answers, what is true of Jupyter is raised."""
+        try:
+            return await self._connections.open_pipe(server.address)
+        except RelayGone as gone:
+            if server.found:
+                raise ServerGone from gone
+            raise await self._why_jupyter_ended(gone) from gone
+
     async def _wait_ready(self, link: Link, keep: asyncio.Task[Any], server: OpenServer) -> None:
         """Until Jupyter answers; a Jupyter that ends before is an error, not restarted."""
         answers = asyncio.create_task(jupyter_api.wait_until_answers(link, START_SECONDS))
@@ -243,9 +299,14 @@ class Supervisor:
         except ServerGone:
             if server.found:
                 raise
-            raise await why_jupyter_ended(self._connections, server.address) from None
+            raise await self._why_jupyter_ended(None) from None
         finally:
             await finish(answers)
+
+    async def _why_jupyter_ended(self, otherwise: HpcError | None) -> HpcError:
+        if self.address is None:
+            return otherwise or LaunchFailed("Jupyter could not be found in the job.")
+        return await why_jupyter_ended(self._profile, self._connections, self.address, otherwise)
 
     def _ready(self, opened: OpenJob) -> Ready:
         port, transport = self._listener.port, self._connections.transport
@@ -308,16 +369,3 @@ class Supervisor:
             # Counted from now on this laptop: the cluster's clock and zone may differ.
             self._ends_at = time.time() + job.time_left
         self._listener.on_job(job)
-
-    async def _why(self) -> Ended:
-        """Why the job is over; asked over a new login if that needs nobody."""
-        uid = self._opened.account.uid if self._opened else ""
-        try:
-            if not self._connections.alive:
-                await self._connections.log_in(ask=False)
-            runner = self._connections.login.runner
-            return await why_ended(SlurmClient(runner), runner, self.job_id, uid)
-        except HpcError as error:
-            _log.info("why job %s is over could not be asked: %s", self.job_id, error.message)
-            text = f"Job {self.job_id} is over; why could not be asked: {error.message}"
-            return Ended("UNKNOWN", "failed", text)

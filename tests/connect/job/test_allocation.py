@@ -34,7 +34,10 @@ class Site:
         )
         account = dataclasses.replace(ACCOUNT, writable=writable)
         slurm = SlurmClient(world)
-        self.allocator = Allocator(PROFILE, account, world, slurm, self.launch, self.events.append)
+        self.asked: set[str] = set()
+        self.allocator = Allocator(
+            PROFILE, account, world, slurm, self.launch, self.events.append, self.asked
+        )
 
     def warnings(self) -> list[str]:
         return [event.text for event in self.events if isinstance(event, Warned)]

@@ -1,14 +1,11 @@
-"""The server in the job, found or started, on a node that plays along; and launch.sh itself."""
+"""The server in the job, found or started, on a node that plays along."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +24,6 @@ from jupyter_hpc.connect.job.scripts import EXIT_LINE, shipped
 from jupyter_hpc.errors import CommandTimeout, LaunchFailed
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed
 from tests.connect.job.world import ACCOUNT, STATE, World, profile
-from tests.slurm.runners import PlainRunner
 
 PROFILE = profile(environment={"setup": ["module load python"], "unset": ["PYTHONPATH"]})
 SESSION = f"{STATE}/jobs/7"
@@ -137,7 +133,7 @@ ENVIRONMENT = "kind=environment\nline=1\ncode=4\ncommand=module load python\nout
         (
             "kind=python\npath=/bin\n",
             "a Python of 3.8 or newer was not found on the node after",
-            '[environment] setup = ["module load python"]',
+            "ssh login1, then: module load python && pip install jupyterlab jupyter-hpc.",
         ),
         (
             "kind=root\nroot=/data\n",
@@ -147,9 +143,26 @@ ENVIRONMENT = "kind=environment\nline=1\ncode=4\ncommand=module load python\nout
         (
             "kind=folder\ntext=No folder could be made.\n",
             "No folder could be made.",
-            "`jupyter-hpc logs NAME` shows what the cluster wrote.",
+            "ask for another one",
         ),
-        ("kind=new\n", "The launch script gave up without a reason.", "logs NAME"),
+        (
+            "kind=exit\nline=1\ncommand=exit 0\n",
+            "Environment line 1 ended the shell (exit, exec, set -e), so that Jupyter could not be "
+            "started after it: exit 0",
+            "The lines stand under [environment] setup in mini.toml.",
+        ),
+        (
+            "kind=died\ncode=5\n",
+            "after the environment lines, with exit code 5.",
+            "what they change",
+        ),
+        (
+            "kind=environment\nline=1\ncode=254\ncommand=x\n"
+            "output=bash: fork: Resource temporarily unavailable\n",
+            "the limit (ulimit -u) is too low",
+            "ask the site for a higher limit",
+        ),
+        ("kind=new\n", "The launch script gave up without a reason.", "Tell the site"),
     ],
 )
 async def test_why_the_launch_gave_up_is_told(
@@ -182,6 +195,80 @@ async def test_a_start_that_takes_too_long_is_given_up(world: World) -> None:
     assert f"{SESSION}/jupyter.log" in told.hint
     del world.files[f"{SESSION}/srun.log"]
     assert (await failure(launcher(world))).message.endswith("within 300 s.")
+
+
+@pytest.mark.parametrize(
+    ("log", "line", "message"),
+    [
+        (
+            f"jupyter-hpc: unwritable on gpu01: {SESSION}\n{EXIT_LINE}74\n",
+            "",
+            f"gpu01 cannot write to {SESSION}: the home folder is read-only or full there.",
+        ),
+        (
+            f"sh: 0: cannot open {SESSION}/launch.sh: No such file\n{EXIT_LINE}2\n",
+            "",
+            f"The node does not see {SESSION}: the home folder of the login host is not there.",
+        ),
+        (
+            f"launch.sh: fork: retry: Resource temporarily unavailable\n{EXIT_LINE}254\n",
+            "line=1\ncommand=module load python\n",
+            "the limit (ulimit -u) is too low",
+        ),
+        (
+            f"{EXIT_LINE}0\n",
+            "line=1\ncommand=exec bash\n",
+            "Environment line 1 ended the shell (exit, exec, set -e), so that Jupyter could not be "
+            "started after it: exec bash",
+        ),
+        (
+            "",
+            "line=1\ncommand=sleep 1000\n",
+            "Environment line 1 did not come to an end within 300 s: sleep 1000",
+        ),
+    ],
+    ids=["unwritable", "no home", "processes", "exec", "hangs"],
+)
+async def test_a_step_that_told_nothing_is_explained(
+    world: World, log: str, line: str, message: str
+) -> None:
+    answering(world, place=f"folder={SESSION}\n", start_and_await="found=\n")
+    world.files[f"{SESSION}/srun.log"] = log
+    if line:
+        world.files[f"{SESSION}/line"] = line
+    told = await failure(launcher(world))
+    assert message in told.message and told.hint
+
+
+@pytest.mark.parametrize(
+    ("ended", "message"),
+    [
+        (
+            "code=1\noutput=Jupyter command `jupyter-lab` not found.\n",
+            "jupyter-lab was not found on the node. Jupyter wrote:\n"
+            "Jupyter command `jupyter-lab` not found.",
+        ),
+        (
+            "code=1\nprocesses=40\noutput=RuntimeError: can't start new thread\n",
+            "the limit (ulimit -u: 40) is too low",
+        ),
+        ("code=3\noutput=boom\n", "with exit code 3. It wrote:\nboom"),
+    ],
+)
+async def test_jupyter_that_ends_before_its_relay_answers_is_told(
+    world: World, ended: str, message: str
+) -> None:
+    answering(world, place=f"folder={SESSION}\n", start_and_await=f"found=ended\n{ended}")
+    assert message in (await failure(launcher(world))).message
+
+
+def test_a_hint_never_proposes_the_line_that_is_there() -> None:
+    line = "source ~/jupyter/bin/activate"
+    fields = read_fields("kind=jupyter\ncommand=jupyter\n")
+    with_line = explain_failure(fields, profile(environment={"setup": [line]})).hint
+    assert "add to the profile" not in with_line
+    assert f"{line} && pip install jupyterlab" in with_line
+    assert f'[environment] setup = ["{line}"]' in explain_failure(fields, profile()).hint
 
 
 async def test_files_that_cannot_be_placed_are_told(world: World) -> None:
@@ -304,54 +391,3 @@ async def test_an_extension_that_is_not_known_to_be_missing_is_there(world: Worl
             raise CommandTimeout("tail took 30 s.")
 
     assert await extension_installed(Away(), address)
-
-
-# -- launch.sh itself, on this machine ----------------------------------------------------------
-
-#: All that launch.sh calls before it starts Jupyter; there is no Python.
-TOOLS = ("bash", "cat", "cp", "date", "head", "id", "ln", "mkdir", "mktemp", "mv", "rm", "sed")
-MORE_TOOLS = ("sh", "sleep", "tail", "tr", "uname")
-
-
-@pytest.mark.parametrize(
-    ("setup", "command", "root", "told"),
-    [
-        (["true", "echo not there; (exit 4)"], "my-lab", "", "line 2 failed on the node with exit"),
-        ([], "no-lab", "", "no-lab was not found on the node"),
-        (["PATH=$TOOLS"], "my-lab", "", "a Python of 3.8 or newer was not found"),
-        ([], "my-lab", "/no/such/folder", "folder /no/such/folder does not exist"),
-    ],
-    ids=["environment", "jupyter", "python", "root"],
-)
-async def test_launch_says_what_is_explained(
-    tmp_path: Path, setup: list[str], command: str, root: str, told: str
-) -> None:
-    session, tools = tmp_path / "session", tmp_path / "bin"
-    session.mkdir()
-    tools.mkdir()
-    for tool in (*TOOLS, *MORE_TOOLS):
-        (path,) = [
-            f"{folder}/{tool}" for folder in ("/usr/bin", "/bin") if Path(folder, tool).exists()
-        ][:1]
-        (tools / tool).symlink_to(path)
-    (tools / "my-lab").write_text("#!/bin/sh\n")
-    (tools / "my-lab").chmod(0o755)
-    used = profile(environment={"setup": setup}) if setup else profile()
-    (session / "launch.sh").write_bytes(shipped("launch.sh"))
-    (session / "environment.sh").write_text(environment_script(used))
-    for name in ("secret", "jupyter.log"):
-        (session / name).write_text("")
-    (session / "lock").symlink_to("1000")
-    environment = {
-        "HOME": str(tmp_path),
-        "PATH": f"{os.environ['PATH']}:{tools}",
-        "TOOLS": str(tools),
-        "JUPYTER_HPC_NODE_TMP": str(tmp_path),
-    }
-    argv = ["sh", f"{session}/launch.sh", str(session), root, "", command]
-    done = await asyncio.wait_for(PlainRunner(environment).run(argv), 30)
-    assert done.returncode == 1
-    fields = read_fields((session / "failed").read_text())
-    assert told in explain_failure(fields, used).message
-    # the start is over, and nothing is left of it on the node
-    assert not (session / "lock").is_symlink() and list(tmp_path.glob("jh-*")) == []

@@ -18,7 +18,7 @@ from jupyter_hpc.connect.job.opening import (
     why_jupyter_ended,
 )
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.errors import ConnectError, SessionEnded, UnreadableAnswer
+from jupyter_hpc.errors import ConnectError, SessionEnded, Unreachable, UnreadableAnswer
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.queue import read_jobs
 from tests.connect.job.world import ACCOUNT, PREPARED, STATE, FakeJob, World, profile
@@ -118,6 +118,41 @@ async def test_a_job_is_asked_for_as_the_profile_and_the_command_line_say(world:
         "--gpus=4",
     )
     assert opening.events == []
+
+
+async def test_whose_job_it_is_is_known(world: World) -> None:
+    """What another connect asked for must never be cancelled with ours."""
+    grants(world, 7)
+    opening = Opening(world)
+    await opening.opener.open()
+    assert opening.opener.own and not opening.opener.asking
+    await opening.opener.open()  # after a cut it is still ours
+    assert opening.opener.own
+    other = Opening(world)
+    await other.opener.open()
+    assert other.opener.job_id == "7" and not other.opener.own
+
+
+async def test_of_two_jobs_of_one_moment_the_older_is_not_ours(world: World) -> None:
+    grants(world, 7)
+    world.made = [job(6), job(7)]
+    opening = Opening(world)
+    await opening.opener.open()
+    assert opening.opener.job_id == "6" and not opening.opener.own
+
+
+async def test_a_job_that_was_being_asked_for_is_found(world: World) -> None:
+    def cut(*_: str) -> str:
+        raise Unreachable("The login host is gone.")
+
+    world.answers["start_and_watch.sh"] = [cut]
+    opening = Opening(world)
+    with pytest.raises(Unreachable):
+        await opening.opener.open()
+    assert opening.opener.asking and await opening.opener.asked_for() == ""
+    world.jobs = [job(9)]
+    assert await opening.opener.asked_for() == "9"
+    assert opening.opener.own and not opening.opener.asking
 
 
 async def test_a_further_session_takes_the_next_free_number(world: World) -> None:
@@ -249,11 +284,11 @@ async def test_what_jupyter_wrote_before_it_ended_is_told(world: World) -> None:
     connections = Connections(world)
     await connections.approach("gpu01", "7")
     address = ServerAddress("gpu01", SESSION, "/tmp/jh-x", "python3", "s", "t")
-    told = await why_jupyter_ended(connections, address)
+    told = await why_jupyter_ended(PROFILE, connections, address)
     shown = "\n".join(f"line {number}" for number in range(12, 20))
     assert told.message == (
         f"Jupyter ended as soon as it was started, with exit code 3. It wrote:\n{shown}"
     )
     assert f"{SESSION}/jupyter.log" in told.hint
-    told = await why_jupyter_ended(connections, address)
+    told = await why_jupyter_ended(PROFILE, connections, address)
     assert told.message == "Jupyter ended as soon as it was started, with exit code unknown."

@@ -146,13 +146,15 @@ def test_hostile_messages_of_slurm_are_only_text(
 
 
 def test_a_step_that_cannot_start_is_said_at_once(
-    laptop: Laptop, hostile_slurm: Callable[[str, str], None]
+    cluster: Cluster, laptop: Laptop, hostile_slurm: Callable[[str, str], None]
 ) -> None:
     hostile_slurm("srun", f"printf 'srun: error: {_printf(HOSTILE)}\\n' >&2; exit 1")
     failed = run(laptop, "connect", "mini")
     assert failed.returncode not in (0, 2)
     assert "No step could be started in job" in failed.stderr
     _harmless(failed.stderr)
+    assert "was cancelled." in failed.stderr
+    cluster.wait_until_idle(20)
 
 
 def test_hostile_output_of_the_environment_is_only_text(laptop: Laptop) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from jupyter_hpc.clusters import Profile, load
 from jupyter_hpc.connect.events import Ended, Event
+from jupyter_hpc.connect.job import give_back
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.options import ConnectOptions
@@ -28,6 +29,7 @@ ADDRESS = ServerAddress("cpu01", "/home/s", "/tmp/jh-x", "python3", "secret", "t
 class Listener:
     """Writes down what it hears."""
 
+    name = "ulysses"
     port = 24000
     owner = "laptop"
     browsers = 0
@@ -62,6 +64,8 @@ class Connections:
         self.alive = False
         self.transport = "ssh"
         self.logins: list[Exception] = []
+        self.refusals: list[Exception] = []  # what opening a pipe raises
+        self.lost_with: Exception | None = None  # the login goes away with this one
         self.login_answers = asyncio.Event()
         self.login_answers.set()
         self.asked: list[bool] = []
@@ -85,6 +89,10 @@ class Connections:
         self.alive = True
 
     async def open_pipe(self, address: ServerAddress) -> object:
+        if self.refusals:
+            refusal = self.refusals.pop(0)
+            self.alive = refusal is not self.lost_with
+            raise refusal
         return object()
 
     def close(self) -> None:
@@ -105,17 +113,33 @@ class Cluster:
         self.job_over = asyncio.Event()
         self.cancelled: list[str] = []
         self.cancel_error: Exception | None = None
+        self.own = True
+        self.asking = False
+        self.cancels = asyncio.Event()  # Slurm cancels what it is told to
+        self.cancels.set()
+        self.cancelling = False
+        self._pipes_fail: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over = False  # Slurm says so when it is asked before the job is given back
         self.extension = True
         job = SimpleNamespace(job_id="7", time_left=3600)
         opened = SimpleNamespace(job=job, node="cpu01", account=SimpleNamespace(uid="1000"))
 
         class Opener:
             job_id = ""
+            own = self.own
+            asking = False
 
             def __init__(opener, *_: object) -> None:
-                pass
+                opener.own = self.own
+
+            async def asked_for(opener) -> str:
+                opener.job_id = self.job_id
+                return opener.job_id
 
             async def open(opener) -> Any:
+                if self.asking:
+                    opener.asking = True
+                    await asyncio.Event().wait()
                 opener.job_id = self.job_id
                 if self.opening:
                     error = self.opening.pop(0)
@@ -146,7 +170,7 @@ class Cluster:
             async def run(pipes) -> None:
                 if self.pipes:
                     raise self.pipes.pop(0)
-                await asyncio.Event().wait()
+                await asyncio.shield(self._pipes_fail)
 
         class Watch:
             def __init__(watch, *_: object) -> None:
@@ -162,12 +186,17 @@ class Cluster:
             return SimpleNamespace(address=ADDRESS, found=found)
 
         async def cancel(slurm: object, job_id: str) -> None:
+            self.cancelling = True
+            await self.cancels.wait()
             if self.cancel_error is not None:
                 raise self.cancel_error
             self.cancelled.append(job_id)
 
         async def why_ended(*_: object) -> Ended:
             return Ended("TIMEOUT", "time_limit", "The time limit was reached.")
+
+        async def is_over(*_: object) -> bool:
+            return self.over
 
         async def why_jupyter_ended(*_: object) -> LaunchFailed:
             return LaunchFailed("Jupyter ended as soon as it was started.")
@@ -185,12 +214,21 @@ class Cluster:
             "JobWatch": Watch,
             "open_server": open_server,
             "cancel_for_sure": cancel,
-            "why_ended": why_ended,
             "why_jupyter_ended": why_jupyter_ended,
             "extension_installed": extension_installed,
             "jupyter_api": SimpleNamespace(wait_until_answers=answers),
         }.items():
             monkeypatch.setattr(module, name, value)
+        for name, value in {
+            "cancel_for_sure": cancel,
+            "is_over": is_over,
+            "why_ended": why_ended,
+        }.items():
+            monkeypatch.setattr(give_back, name, value)
+
+    def fail_pipes(self, error: Exception) -> None:
+        """The pipe is lost for good, for this reason."""
+        self._pipes_fail.set_exception(error)
 
     def supervisor(self, profile: Profile | None = None, **options: Any) -> Supervisor:
         wanted = dataclasses.replace(ConnectOptions("ulysses"), **options)

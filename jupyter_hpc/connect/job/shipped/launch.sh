@@ -8,8 +8,9 @@
 # ROOT     the folder that JupyterLab shows ("" for the home folder)
 # TCP      "tcp" if the relay shall also listen on a port (--via direct), else ""
 #
-# It tells its story in files of SESSION, each written whole: `address` when the
-# relay can be reached, `failed` when it gave up, `ended` when Jupyter is gone.
+# It tells its story in files of SESSION, each written whole: `line` while an environment
+# line runs, `address` when the relay can be reached, `failed` when it gave up, `ended` when
+# Jupyter is gone. Where SESSION cannot be written, it says so on stderr.
 # Everything before the environment lines is POSIX sh with nothing but coreutils.
 umask 077
 session=$1
@@ -20,10 +21,16 @@ tell() { # tell FILE TEXT: the file appears whole or not at all
     printf '%s\n' "$2" >"$session/.$1.$$" && mv -f "$session/.$1.$$" "$session/$1"
 }
 
-give_up() { # give_up KIND TEXT
+told= # once the story has an end, or somebody else ends it
+fail() { # fail KIND TEXT
+    told=yes
     tell failed "kind=$1
 $2"
     rm -f "$session/lock" # the start is over
+}
+
+give_up() { # give_up KIND TEXT
+    fail "$@"
     exit 1
 }
 
@@ -38,17 +45,44 @@ shift 3
 no_home=
 case $session in /tmp/jupyter-hpc-*) no_home=$session ;; esac
 forget() { [ -z "$no_home" ] || rm -rf "$no_home"; }
-trap 'forget; exit 143' TERM INT HUP
+trap 'told=yes; forget; exit 143' TERM INT HUP
 
-# A folder that nobody can have made before us: mktemp creates it, or fails.
+# Without this nobody would ever hear of anything. (UNWRITABLE_LINE in scripts.py)
+if ! (printf x >"$session/.probe.$$") 2>/dev/null; then
+    printf 'jupyter-hpc: unwritable on %s: %s\n' "$(uname -n)" "$session" >&2
+    exit 74
+fi
+rm -f "$session/.probe.$$"
+
+# A folder that nobody can have made before us: mktemp creates it, or fails. A full disk may
+# still let us make a folder, so something is written to it.
 private=
 for base in "${JUPYTER_HPC_NODE_TMP:-/tmp}" /tmp /dev/shm; do
-    private=$(mktemp -d "$base/jh-XXXXXXXX" 2>/dev/null) && break
+    private=$(mktemp -d "$base/jh-XXXXXXXX" 2>/dev/null) || continue
+    { mkdir "$private/run" && cp "$session/secret" "$private/relay.secret" &&
+        head -c 65536 /dev/zero >"$private/room" && rm "$private/room"; } 2>/dev/null && break
+    rm -rf "$private"
+    private=
 done
-[ -n "$private" ] || give_up folder "text=No folder for sockets could be made in /tmp or /dev/shm of $(uname -n)."
-trap 'rm -rf "$private"' EXIT
-{ mkdir "$private/run" && cp "$session/secret" "$private/relay.secret"; } ||
-    give_up folder "text=The folder $private on $(uname -n) cannot be written; its disk may be full."
+[ -n "$private" ] || give_up folder "text=No folder for sockets could be written in /tmp or /dev/shm of $(uname -n): both are full or closed."
+warning=
+if [ "$base" = /dev/shm ]; then
+    warning="/tmp of $(uname -n) cannot be written (full?); the session goes on in /dev/shm."
+    mkdir "$private/tmp" && export TMPDIR="$private/tmp"
+fi
+
+line_number= # of the environment line that runs
+on_exit() {
+    code=$?
+    if [ -n "$line_number" ]; then
+        [ -n "$told" ] || fail exit "line=$line_number
+command=$line_text"
+    elif [ -z "$told" ]; then
+        fail died "code=$code"
+    fi
+    rm -rf "$private"
+}
+trap on_exit EXIT
 
 # Where login shells learn about modules. It may reset PATH; what we had stays first.
 if [ -n "${BASH_VERSION:-}" ] && [ -r /etc/profile ]; then
@@ -62,6 +96,9 @@ environment_run() { # environment_run NUMBER TEXT: one environment line, in this
     line_number=$1
     line_text=$2
     set --
+    # `exec` ends this shell without a word: then this file is what is known
+    tell line "line=$line_number
+command=$line_text"
     # eval, because a line is shell code by its nature (`module load x`)
     eval "$line_text" >"$private/line.log" 2>&1
     line_code=$?
@@ -70,6 +107,7 @@ environment_run() { # environment_run NUMBER TEXT: one environment line, in this
 code=$line_code
 command=$line_text
 $(tail -n 20 "$private/line.log" | sed 's/^/output=/')"
+    line_number=
 }
 
 # The environment lines may take minutes: whoever connects meanwhile shall go on waiting.
@@ -77,6 +115,8 @@ $(tail -n 20 "$private/line.log" | sed 's/^/output=/')"
     mv -f "$session/lock.$$" "$session/lock"; }
 # shellcheck source=/dev/null
 . "$session/environment.sh"
+rm -f "$session/line"
+set +eu # options of a line are not meant for what follows
 
 jupyter=$1
 case ${jupyter##*/} in
@@ -117,6 +157,9 @@ export JUPYTER_HPC_PROFILE="$session/profile.json"
 export JUPYTER_RUNTIME_DIR="$private/run"      # kernels' ipc sockets: private and node-local
 export JUPYTER_TOKEN_FILE="$session/token"
 unset JUPYTER_TOKEN
+# Jupyter does not start without a folder for its settings, which a first use makes.
+[ -z "$no_home" ] || mkdir -p "${JUPYTER_CONFIG_DIR:-$HOME/.jupyter}" 2>/dev/null ||
+    export JUPYTER_CONFIG_DIR="$private/config"
 [ -n "$root" ] || root=$HOME
 cd "$root" || give_up root "root=$root"
 
@@ -150,7 +193,10 @@ keep_relay &
 keeper_pid=$!
 until [ -S "$private/relay.sock" ] || ! kill -0 "$jupyter_pid" 2>/dev/null; do sleep 0.02; done
 rm -f "$session/failed" "$session/ended"
-tell address "node=$(uname -n)
+told=yes
+# A Jupyter that is gone already has no address: how it ended is told below.
+! kill -0 "$jupyter_pid" 2>/dev/null || tell address "node=$(uname -n)
+warning=$warning
 folder=$private
 port=$(cat "$private/relay.port" 2>/dev/null)
 python=$python
@@ -162,6 +208,8 @@ wait "$jupyter_pid"
 code=$?
 kill "$keeper_pid" 2>/dev/null
 case $(cat "$session/address" 2>/dev/null) in *"folder=$private"*) rm -f "$session/address" ;; esac
+# shellcheck disable=SC3045 # -u is bash's; other shells have no limit to tell
 tell ended "code=$code
+processes=$(ulimit -u 2>/dev/null)
 $(tail -n 20 "$session/jupyter.log" | sed 's/^/output=/')"
 exit "$code"

@@ -37,7 +37,7 @@ else
         rm -f "$lock"
         busy
     fi
-    rm -f "$folder/address" "$folder/failed" "$folder/ended" "$folder/extension"
+    rm -f "$folder/address" "$folder/failed" "$folder/ended" "$folder/line" "$folder/extension"
 fi
 while read -r name data; do
     printf %s "$data" | base64 -d >"$folder/.new" && mv -f "$folder/.new" "$folder/$name" || exit 73

@@ -8,7 +8,7 @@ session=$1 ticks=$2
 shift 2
 detach "$session/srun.log" "$@"
 srun=$!
-await_one "$session" "$ticks" "$srun" address failed
+await_one "$session" "$ticks" "$srun" address failed ended
 if [ -s "$session/address" ]; then
     kill -s KILL -- "-$srun" 2>/dev/null
 elif ! kill -0 "$srun" 2>/dev/null; then

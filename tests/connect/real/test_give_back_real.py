@@ -1,0 +1,144 @@
+"""Starts that fail on a real cluster: the cause is the true one, and the queue is empty."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import ENV_SETUP, Laptop
+from tests.connect.real.sessions import connected, run
+
+NODE = "cpu01"
+
+#: A PATH on which there is a server and all that launch.sh needs, but no Python.
+NO_PYTHON = [
+    "mkdir -p ~/no-python; cd ~/no-python; for tool in cat head id ln mkdir mv rm sed sleep tail "
+    "tr uname date; do ln -sf $(command -v $tool) .; done",
+    "printf '#!/bin/sh\\n' >~/no-python/my-lab; chmod +x ~/no-python/my-lab; PATH=~/no-python",
+]
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Iterator[Laptop]:
+    laptop = cluster.laptop("alice", "give-back")
+    laptop.write_profile("mini", {"slurm": {"poll_seconds": 3}})
+    yield laptop
+    cluster.run("login1", ["scancel", "--user=alice"])
+    cluster.wait_until_idle(60)
+
+
+@contextlib.contextmanager
+def on_node(cluster: Cluster, broken: str, whole: str) -> Iterator[None]:
+    """Something is broken on the node, and whole again afterwards."""
+    cluster.run(NODE, ["sh", "-c", broken], check=True)
+    try:
+        yield
+    finally:
+        cluster.run(NODE, ["sh", "-c", whole], check=True)
+
+
+def refused(cluster: Cluster, laptop: Laptop, *words: str) -> str:
+    """What a connect says that fails; its job is cancelled, which it says, too."""
+    failed = run(laptop, "connect", "mini", *words)
+    assert failed.returncode == 1, failed.stderr
+    said = failed.stderr
+    assert "was cancelled." in said, said
+    cluster.wait_until_idle(20)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("setup", "command", "cause"),
+    [
+        (["true", "echo a hint; false"], [], "Environment line 2 failed on the node"),
+        (["exit 0"], [], "Environment line 1 ended the shell"),
+        (["true", "exec true"], [], "Environment line 2 ended the shell"),
+        (["true"], [], "jupyter was not found on the node"),
+        (ENV_SETUP, ["jupyter", "nolab"], "Jupyter command `jupyter-nolab` not found."),
+        (NO_PYTHON, ["my-lab"], "a Python of 3.8 or newer was not found on the node"),
+        (ENV_SETUP, ["jupyter", "lab", "--no-such=1", "--ip"], "Jupyter ended as soon as it was"),
+    ],
+    ids=["line", "exit", "exec", "jupyter", "lab", "python", "options"],
+)
+def test_a_start_that_fails_gives_the_job_back(
+    cluster: Cluster, laptop: Laptop, setup: list[str], command: list[str], cause: str
+) -> None:
+    jupyter = {"command": command or ["jupyter", "lab"]}
+    laptop.write_profile("mini", {"environment": {"setup": list(setup)}, "jupyter": jupyter})
+    assert cause in refused(cluster, laptop)
+
+
+def test_a_node_that_is_not_reached_gives_the_job_back(cluster: Cluster, laptop: Laptop) -> None:
+    cluster.hosts[NODE].stop("sshd")
+    try:
+        assert NODE in refused(cluster, laptop, "--via", "ssh")
+    finally:
+        cluster.hosts[NODE].start("sshd")
+
+
+@pytest.mark.parametrize("via", ["ssh", "srun"])
+def test_a_home_that_the_node_cannot_write_gives_the_job_back(
+    cluster: Cluster, laptop: Laptop, via: str
+) -> None:
+    lock = "mount --bind /home/alice /home/alice && mount -o remount,bind,ro /home/alice"
+    with on_node(cluster, lock, "umount -l /home/alice"):
+        said = refused(cluster, laptop, "--via", via)
+    assert "read-only" in said.lower()
+
+
+def test_a_node_without_the_home_gives_the_job_back(cluster: Cluster, laptop: Laptop) -> None:
+    hide = "mount -t tmpfs -o mode=755 tmpfs /home"
+    with on_node(cluster, hide, "umount -l /home"):
+        said = refused(cluster, laptop, "--via", "srun")
+    assert "the home folder of the login host is not there" in said
+
+
+FULL = "mount -t tmpfs -o size=64k,mode=1777 tmpfs {0} && head -c 1M /dev/zero >{0}/x; true"
+
+
+def test_a_full_tmp_goes_on_in_shared_memory(cluster: Cluster, laptop: Laptop) -> None:
+    with on_node(cluster, FULL.format("/tmp"), "umount -l /tmp"):
+        with connected(laptop, "mini") as session:
+            session.wait_for("ready")
+            said = [event["text"] for event in session.events if event["event"] == "warning"]
+            assert any(f"/tmp of {NODE} cannot be written" in text for text in said)
+            assert session.get("/api")[0] == 200
+        run(laptop, "stop", "mini")
+        with on_node(cluster, FULL.format("/dev/shm"), "umount -l /dev/shm"):
+            cluster.run("login1", ["scancel", "--user=alice"])
+            cluster.wait_until_idle(20)
+            said_then = refused(cluster, laptop)
+        assert "No folder for sockets could be written" in said_then
+
+
+def test_keep_keeps_the_job_and_the_next_connect_never_cancels_it(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    laptop.write_profile("mini", {"environment": {"setup": ["false"]}})
+    kept = run(laptop, "connect", "mini", "--keep")
+    (job,) = cluster.jobs()
+    ways = "Come back: jupyter-hpc connect mini. End it: jupyter-hpc stop mini."
+    assert kept.returncode == 1 and f"Job {job} stays (--keep). {ways}" in kept.stderr
+    adopted = run(laptop, "connect", "mini")
+    assert adopted.returncode == 1 and f"Job {job} stays. {ways}" in adopted.stderr
+    assert cluster.jobs() == [job]
+    laptop.write_profile("mini")
+    with connected(laptop, "mini") as session:
+        assert session.wait_for("ready")["job_id"] == job
+
+
+def test_who_is_killed_while_starting_is_followed(cluster: Cluster, laptop: Laptop) -> None:
+    laptop.write_profile("mini", {"environment": {"setup": ["sleep 30"]}})
+    with connected(laptop, "mini") as session:
+        job = session.wait_for("starting")["job_id"]
+        session.process.kill()
+        session.process.wait(10)
+    assert cluster.jobs() == [job]
+    began = time.monotonic()
+    with connected(laptop, "mini") as session:
+        assert session.wait_for("starting")["job_id"] == job
+    assert time.monotonic() - began < 30
