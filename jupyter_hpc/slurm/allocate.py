@@ -117,6 +117,7 @@ def step_argv(
     no_input: bool = True,
     quiet: bool = False,
     node: str | None = None,
+    gpus: int | None = None,
     output: str | None = None,
     name: str | None = None,
 ) -> list[str]:
@@ -124,16 +125,24 @@ def step_argv(
 
     `unbuffered` passes bytes as they come (srun buffers lines otherwise, and binary
     data hangs); `no_input` keeps srun from eating the caller's stdin; `node` picks
-    one node of several. The step may use all CPUs, memory and GPUs that the job has
-    on that node: it shares them (--overlap), and is not bound to one core. Without
-    --mem=0 it would claim memory of its own and at times be refused ("Memory required
-    by task is not available", 22.05); its limit is the job's either way.
+    one node of several, which Slurm else picks as it likes. The step may use all CPUs and
+    memory that the job has on that node: it shares them (--overlap), and is not bound to
+    one core. Without --mem=0 it would claim memory of its own and at times be refused
+    ("Memory required by task is not available", 22.05); its limit is the job's either way.
+
+    `gpus` is how many it may use: 0 for none, which also keeps it from waiting for GPUs
+    that another step has (up to 21.08 --overlap does not share them); None for what was
+    asked for the job, which is all of them on one node and cannot be had on one of
+    several when it was asked job-wide ("Invalid generic resource (gres) specification").
     """
     (checked,) = job_ids([job_id])
     words = ["srun", f"--jobid={checked}", "--overlap", "--nodes=1", "--ntasks=1"]
     words += ["--mem=0", "--cpu-bind=none"]
     if node is not None:
         words.append(f"--nodelist={node}")
+    if gpus is not None:
+        # --gpus, since --gres=gpu:N is refused where types are mixed or unevenly spread
+        words.append(f"--gpus={gpus}" if gpus else "--gres=none")
     if name is not None:
         words.append(f"--job-name={name}")
     if unbuffered:

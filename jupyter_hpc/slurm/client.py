@@ -122,6 +122,11 @@ class SlurmClient:
             raise_failure(done, job_id)
         return next((found for found in details if found.id == job_id), details[0])
 
+    async def node_gpus(self, job_id: str) -> dict[str, int]:
+        """How many GPUs the job has on each of its nodes; {} if Slurm does not say."""
+        done = await self._ask(showjob.show_nodes_argv(job_id), job_id=job_id)
+        return showjob.read_node_gpus(done.stdout)
+
     async def estimated_start(self, job_id: str) -> Estimate | None:
         """When the scheduler expects a pending job to start, if it can say."""
         done = await self._ask(queue.start_argv([job_id]), job_id=job_id)

@@ -97,14 +97,17 @@ def _memory(
 
 
 def _gpus(environ: Mapping[str, str], nodes: int) -> tuple[int | None, str | None]:
-    """(how many, of which type) from the request; "a100:2" and "2" both occur."""
+    """(how many, of which type) from the request; "a100:2" and "2" both occur.
+
+    What this node has says nothing about the others: job-wide GPUs may be 3 here, 1 there.
+    """
     for variable, times in (
         ("SLURM_GPUS", 1),
         ("SLURM_GPUS_PER_NODE", nodes or 1),
-        ("SLURM_GPUS_ON_NODE", nodes or 1),
+        ("SLURM_GPUS_ON_NODE", 1 if nodes < 2 else 0),
     ):
         text = environ.get(variable)
-        if not text:
+        if not text or not times:
             continue
         counts, types = 0, []
         for part in text.split(","):
@@ -115,4 +118,4 @@ def _gpus(environ: Mapping[str, str], nodes: int) -> tuple[int | None, str | Non
         if counts:
             return counts * times, ",".join(types) or None
     listed = environ.get("SLURM_STEP_GPUS") or environ.get("SLURM_JOB_GPUS")
-    return (len(listed.split(",")) * (nodes or 1), None) if listed else (None, None)
+    return (len(listed.split(",")), None) if listed and nodes < 2 else (None, None)

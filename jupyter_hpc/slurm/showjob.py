@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.fields import command, count, epoch, number, optional, text
 from jupyter_hpc.slurm.ids import job_ids
 from jupyter_hpc.slurm.models import GpuCount, JobDetail
@@ -32,6 +33,26 @@ _OWNER = "UserId"
 def show_job_argv(job_id: str) -> list[str]:
     """scontrol for one job, array task, array or het component."""
     return command("scontrol", "show", "job", *job_ids([job_id]))
+
+
+def show_nodes_argv(job_id: str) -> list[str]:
+    """scontrol for one job with what it has on each of its nodes."""
+    return command("scontrol", "--details", "show", "job", *job_ids([job_id]))
+
+
+#: "     Nodes=n[1-2] CPU_IDs=0-1 Mem=2048 GRES=gpu:a100:2(IDX:0-1),gpu:p4:0(IDX:)"
+_ON_NODES = re.compile(r" {4,}Nodes=(?P<nodes>\S+) CPU_IDs=.* GRES=(?P<gres>.*)")
+
+
+def read_node_gpus(stdout: str) -> dict[str, int]:
+    """How many GPUs the job has on each node, in Slurm's order of them."""
+    found: dict[str, int] = {}
+    for line in stdout.split("\n"):
+        known = _ON_NODES.fullmatch(line.rstrip())
+        if known:
+            gpus = sum(gpu.count for gpu in gpu_counts(read_gres(known["gres"])))
+            found.update(dict.fromkeys(hostlist.expand(known["nodes"]), gpus))
+    return found
 
 
 def read_details(stdout: str) -> list[JobDetail]:

@@ -112,6 +112,7 @@ class Cluster(Handles):
         room.open(
             python_env=python,
             cgroups=cgroups,
+            gpu_nodes=self.switches.gpu_nodes,
             cpu=self._cpu,
             keep=(self._lock,) if detached else (),
         )

@@ -78,9 +78,15 @@ def slurm_conf(slot: Slot, switches: Switches, *, cgroups: bool) -> str:
         *switches.slurm_lines,
         f"NodeName={GPU_NODE} NodeAddr={slot.address(GPU_NODE)} {node} "
         f"Gres={gres} Feature={features}",
-        f"NodeName={CPU_NODE} NodeAddr={slot.address(CPU_NODE)} {node}",
+        f"NodeName={CPU_NODE} NodeAddr={slot.address(CPU_NODE)} {node}"
+        + (f" Gres={gres} Feature={features}" if switches.two_gpu_nodes else ""),
         f"PartitionName=gpu Nodes={GPU_NODE} MaxTime=04:00:00 DefaultTime=00:10:00",
         f"PartitionName=cpu Nodes={CPU_NODE} Default=YES MaxTime=1-00:00:00 DefaultTime=00:10:00",
+        *(
+            [f"PartitionName=wide Nodes={','.join(NODES)} DefaultTime=00:10:00"]
+            if switches.two_gpu_nodes
+            else []
+        ),
     ]
     return _text(lines)
 
@@ -98,10 +104,11 @@ def _accounting_lines(switches: Switches) -> list[str]:
     ]
 
 
-def gres_conf() -> str:
+def gres_conf(switches: Switches) -> str:
     """gres.conf; without File= a node is declared invalid."""
     return _text(
-        f"NodeName={GPU_NODE} Name=gpu Type={kind} File=/dev/nvidia{number}"
+        f"NodeName={node} Name=gpu Type={kind} File=/dev/nvidia{number}"
+        for node in switches.gpu_nodes
         for number, kind in enumerate(GPU_TYPES)
     )
 

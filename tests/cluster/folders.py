@@ -124,7 +124,7 @@ def _write_etc(slot: Slot, switches: Switches, zone: str, *, cgroups: bool) -> N
     shutil.rmtree(slurm, ignore_errors=True)
     slurm.mkdir()
     _write(slurm / "slurm.conf", config.slurm_conf(slot, switches, cgroups=cgroups))
-    _write(slurm / "gres.conf", config.gres_conf())
+    _write(slurm / "gres.conf", config.gres_conf(switches))
     _write(slurm / "cgroup.conf", config.cgroup_conf())
     if switches.private_tmp:
         _write(slurm / "job_container.conf", config.job_container_conf())

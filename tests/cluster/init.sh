@@ -32,7 +32,7 @@ mount --bind "$own/log" /var/log
 mount --bind "$own/spool" /var/spool
 if [ -d "$own/mysql" ]; then mount --bind "$own/mysql" /var/lib/mysql; fi
 
-# A /dev of its own, so that GPUs exist on one host only.
+# A /dev of its own, so that GPUs exist on the hosts that have them only.
 mount -t tmpfs -o mode=755,size=1m tmpfs /mnt
 for device in "null 3" "zero 5" "full 7" "random 8" "urandom 9"; do
   # shellcheck disable=SC2086 # two words on purpose

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.cluster import slots
-from tests.cluster.layout import GPU_NODE, GPU_TYPES, HOSTS, Slot
+from tests.cluster.layout import GPU_TYPES, HOSTS, Slot
 
 _HERE = Path(__file__).parent
 CHECKOUT = _HERE.parent.parent
@@ -58,6 +58,7 @@ class Room:
         *,
         python_env: Path,
         cgroups: bool,
+        gpu_nodes: tuple[str, ...],
         cpu: int | None = None,
         keep: tuple[int, ...] = (),
     ) -> None:
@@ -88,7 +89,7 @@ class Room:
                         "FOLDER": str(self.slot.folder),
                         "CHECKOUT": str(CHECKOUT),
                         "PYTHON_ENV": str(python_env),
-                        "GPUS": str(len(GPU_TYPES) if host == GPU_NODE else 0),
+                        "GPUS": str(len(GPU_TYPES) if host in gpu_nodes else 0),
                         "CGROUPS": " ".join(controllers),
                         "CGROUP_FOLDER": self.slot.name,
                     },

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tests.cluster.layout import GPU_NODE, NODES
+
 
 @dataclass(frozen=True)
 class Switches:
@@ -32,5 +34,12 @@ class Switches:
     batch_only: bool = False
     #: False: the cluster's Python has JupyterLab but not jupyter-hpc.
     product_installed: bool = True
+    #: cpu01 has the same GPUs as gpu01, and a partition "wide" holds both.
+    two_gpu_nodes: bool = False
     #: Further lines for slurm.conf.
     slurm_lines: tuple[str, ...] = ()
+
+    @property
+    def gpu_nodes(self) -> tuple[str, ...]:
+        """The hosts with simulated GPUs."""
+        return NODES if self.two_gpu_nodes else (GPU_NODE,)

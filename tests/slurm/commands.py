@@ -68,6 +68,7 @@ TABLE: tuple[Sequence[str], ...] = (
     queue.jobs_argv(name="name", ids=["1"], every_task=True, ended=True),
     queue.start_argv(["1"]),
     showjob.show_job_argv("1"),
+    showjob.show_nodes_argv("1"),
     config.config_argv(),
     accounting.history_argv(3600),
     accounting.finished_argv(["1"]),
@@ -84,8 +85,9 @@ TABLE: tuple[Sequence[str], ...] = (
     *(allocate.salloc_argv(request) for request in (_EVERYTHING, *map(_gpus, ("gpus", "gres")))),
     allocate.salloc_argv(_gpus("gpus-per-node")),
     allocate.step_argv(
-        "1", ["true"], unbuffered=True, quiet=True, node="n", output="none", name="name"
+        "1", ["true"], unbuffered=True, quiet=True, node="n", gpus=0, output="none", name="name"
     ),
+    allocate.step_argv("1", ["true"], gpus=1),
     *(submit.sbatch_argv(_gpus(flag)) for flag in ("gpus", "gres", "gpus-per-node")),
     submit.sbatch_argv(_EVERYTHING, _BATCH, script="file", arguments=["argument"]),
     submit.sbatch_argv(_EVERYTHING, BatchOptions(requeue=False), test_only=True),

@@ -126,6 +126,9 @@ def test_step_argv() -> None:
     )  # fmt: skip
     assert {"--unbuffered", "--quiet", "--nodelist=gpu01", "--output=none"} <= set(piped)
     assert "--input=none" not in piped
+    assert not any("gpu" in word or "gres" in word for word in piped[:-1] if "gpu01" not in word)
+    assert "--gres=none" in allocate.step_argv("12", ["true"], gpus=0)
+    assert "--gpus=2" in allocate.step_argv("12", ["true"], gpus=2)
 
 
 def test_the_keep_alive_script_lives_until_it_is_told() -> None:

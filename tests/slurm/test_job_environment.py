@@ -52,6 +52,12 @@ def test_a_batch_job_on_several_nodes() -> None:
     assert (found.started, found.ends, found.name) == (1000, 4600, "my job")
 
 
+def test_the_gpus_of_one_node_say_nothing_about_another() -> None:
+    found = read_job_environment({**STEP, "SLURM_JOB_NODELIST": "gpu[01-02]"})
+    assert found is not None
+    assert (found.nodes, found.gpus, found.gpu_list) == (("gpu01", "gpu02"), None, "0")
+
+
 def test_an_array_task_is_named_as_squeue_names_it() -> None:
     environ = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"}
     found = read_job_environment(environ)

@@ -92,3 +92,16 @@ def test_words_in_the_place_of_times() -> None:
 def test_no_record_for_no_job() -> None:
     assert showjob.read_details("No jobs in the system\n") == []
     assert showjob.read_details(recording("scontrol-unknown").stdout) == []
+
+
+def test_the_gpus_of_each_node() -> None:
+    shown = (
+        "JobId=11 JobName=Nodes=n9\n"
+        "   JOB_GRES=gpu:a100:3,gpu:p4:0\n"
+        "     Nodes=cpu01 CPU_IDs=0 Mem=1024 GRES=gpu:a100:2(IDX:0-1),gpu:p4:1(IDX:2)\n"
+        "     Nodes=gpu[01-02] CPU_IDs=0-3 Mem=1024 GRES=gpu:a100:1(IDX:0),gpu:p4:0(IDX:)\n"
+        "     Nodes=cpu02 CPU_IDs=0,2 Mem=1024 GRES=\n"
+        "   MinCPUsNode=1\n"
+    )
+    assert showjob.read_node_gpus(shown) == {"cpu01": 3, "gpu01": 1, "gpu02": 1, "cpu02": 0}
+    assert showjob.read_node_gpus("slurm_load_jobs error: Invalid job id specified\n") == {}

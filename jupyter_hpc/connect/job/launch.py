@@ -28,6 +28,7 @@ from jupyter_hpc.errors import HpcError, LaunchFailed
 from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.runner import Completed, Runner
 from jupyter_hpc.slurm import allocate
+from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.text import printable
 
 #: How long the environment lines and Jupyter may take before the relay answers.
@@ -68,15 +69,18 @@ class ServerAddress:
 class StepRunner:
     """Runs commands on the job's node through steps, for sites without SSH to nodes."""
 
-    def __init__(self, login: Runner, job_id: str) -> None:
+    def __init__(self, login: Runner, job_id: str, node: str) -> None:
         self._login = login
         self._job_id = job_id
+        self._node = node
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = 30.0
     ) -> Completed:
-        """Run `argv` on the job's first node; see Runner.run for the contract."""
-        step = allocate.step_argv(self._job_id, argv, no_input=stdin is None)
+        """Run `argv` on the node; see Runner.run for the contract."""
+        step = allocate.step_argv(
+            self._job_id, argv, no_input=stdin is None, node=self._node, gpus=0
+        )
         return await self._login.run(step, stdin=stdin, timeout=timeout)
 
 
@@ -85,15 +89,23 @@ class Launcher:
 
     However many connects begin at the same moment, one server is started. `on_node` runs
     commands on the job's node (over SSH or as steps); `starter` is where the detached
-    srun is started.
+    srun is started. `nodes` are those of the job, the first of them is Jupyter's.
     """
 
     def __init__(
-        self, profile: Profile, account: Account, job_id: str, *, on_node: Runner, starter: Runner
+        self,
+        profile: Profile,
+        account: Account,
+        job_id: str,
+        nodes: Sequence[str],
+        *,
+        on_node: Runner,
+        starter: Runner,
     ) -> None:
         self._profile = profile
         self._account = account
         self._job_id = job_id
+        self._nodes = tuple(nodes)
         self._on_node = on_node
         self._starter = starter
         self._dead = ""  # the private folder of a server that `find` saw dead
@@ -117,7 +129,8 @@ class Launcher:
         ours, too. `tcp` makes its relay listen on a port of the node as well.
         """
         secret = secrets.token_hex(32)
-        files = self._files(secret)
+        gpus = await self._gpus()
+        files = {**self._files(secret), "nodes": nodes_file(self._nodes, gpus)}
         if home_writable:
             placed = await self._place_alone(files)
             if isinstance(placed, ServerAddress):
@@ -129,7 +142,8 @@ class Launcher:
         settings = self._profile.jupyter
         root, port = settings.root_dir or "", "tcp" if tcp else ""
         launch = ["sh", f"{session}/launch.sh", session, root, port, *settings.command]
-        step = allocate.step_argv(self._job_id, launch)
+        node = self._nodes[0]
+        step = allocate.step_argv(self._job_id, launch, node=node, gpus=gpus.get(node))
         found, fields = await self._run_step(session, step, home_writable)
         if found == "address":
             return _address(fields, session, secret, self._account.token)
@@ -155,6 +169,12 @@ class Launcher:
             Silence(self._job_id, session, log, START_SECONDS, remote.read_fields(line)),
             self._profile,
         )
+
+    async def _gpus(self) -> dict[str, int]:
+        """How many GPUs each of several nodes has; on one node a step gets all of them anyway."""
+        if len(self._nodes) < 2:
+            return {}
+        return await SlurmClient(self._starter).node_gpus(self._job_id)
 
     async def _place_alone(self, files: Mapping[str, bytes]) -> str | ServerAddress:
         """The folder with our files in it, or the server that somebody else has started."""
@@ -217,6 +237,11 @@ def environment_script(profile: Profile) -> str:
         for number, line in enumerate(environment.setup, start=1)
     ]
     return "\n".join([*lines, ""])
+
+
+def nodes_file(nodes: Sequence[str], gpus: Mapping[str, int]) -> bytes:
+    """The job's nodes for launch.sh: a line for each, its name and how many GPUs it has."""
+    return "".join(f"{node} {gpus.get(node, 0)}\n" for node in nodes).encode()
 
 
 def _address(

@@ -66,22 +66,28 @@ class OpenJob:
 
     @property
     def node(self) -> str:
-        return first_node(self.job)
+        """The node on which Jupyter runs: the first of the job's list."""
+        return self.nodes[0]
+
+    @property
+    def nodes(self) -> list[str]:
+        return node_names(self.job)
 
 
-def first_node(job: Job) -> str:
-    """The node on which Jupyter runs: the first of the job's list.
+def node_names(job: Job) -> list[str]:
+    """The nodes of a job.
 
-    It becomes a word of commands on this computer, so it has to look like a host's name.
+    They become words of commands, so they have to look like names of hosts.
     """
-    node = hostlist.expand(job.nodes)[0]
-    if not _HOST_NAME.fullmatch(node):
-        raise UnreadableAnswer(
-            f"Slurm says that job {job.job_id} runs on {printable(node, 80)!r}, which is no name "
-            "of a host.",
-            "Look at it on the cluster: scontrol show job.",
-        )
-    return node
+    nodes = hostlist.expand(job.nodes)
+    for node in nodes:
+        if not _HOST_NAME.fullmatch(node):
+            raise UnreadableAnswer(
+                f"Slurm says that job {job.job_id} runs on {printable(node, 80)!r}, which is no "
+                "name of a host.",
+                "Look at it on the cluster: scontrol show job.",
+            )
+    return nodes
 
 
 class JobOpener:
@@ -222,6 +228,7 @@ def _launcher(profile: Profile, access: NodeAccess, opened: OpenJob) -> Launcher
         profile,
         opened.account,
         opened.job.job_id,
+        opened.nodes,
         on_node=access.on_node,
         starter=access.starter,
     )

@@ -142,7 +142,7 @@ class ClusterConnections:
         """Runs commands on the node."""
         if self._node is not None and not self._node.closed:
             return self._node.runner
-        return StepRunner(self.login.runner, self._job_id)
+        return StepRunner(self.login.runner, self._job_id, self._node_name)
 
     @property
     def starter(self) -> Runner:
@@ -174,7 +174,13 @@ class ClusterConnections:
 
     def _attach(self, address: ServerAddress) -> Attach:
         step = allocate.step_argv(
-            self._job_id, address.attach_argv, unbuffered=True, no_input=False, quiet=True
+            self._job_id,
+            address.attach_argv,
+            unbuffered=True,
+            no_input=False,
+            quiet=True,
+            node=self._node_name,
+            gpus=0,
         )
         direct = (self._node_name, address.port) if address.port else None
         return Attach(self._node_name, tuple(address.attach_argv), tuple(step), direct)

@@ -142,6 +142,7 @@ class Step:
     cpus: int
     nodes: tuple[str, ...]
     overlap: bool = False
+    gpus: int | None = None  #: on each node; None: all that the job has there
     state: str = RUNNING
     start: float = 0.0
     end: float = 0.0

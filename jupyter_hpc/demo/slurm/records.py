@@ -6,7 +6,7 @@ from jupyter_hpc.demo.slurm import facts
 from jupyter_hpc.demo.slurm.admission import dependency_text
 from jupyter_hpc.demo.slurm.controller import Controller
 from jupyter_hpc.demo.slurm.inventory import Inventory, Node, Partition
-from jupyter_hpc.demo.slurm.jobs import PENDING, Job
+from jupyter_hpc.demo.slurm.jobs import PENDING, Job, Share
 from jupyter_hpc.demo.slurm.steps import output_path
 from jupyter_hpc.demo.slurm.units import (
     write_hostlist,
@@ -20,8 +20,13 @@ from jupyter_hpc.demo.slurm.version import VERSION
 Record = list[list[str]]
 
 
-def job_record(job: Job, group: list[Job], controller: Controller, form: str | None) -> Record:
-    """One job; `group` is the waiting rest of an array that it stands for."""
+def job_record(
+    job: Job, group: list[Job], controller: Controller, form: str | None, *, details: bool = False
+) -> Record:
+    """One job; `group` is the waiting rest of an array that it stands for.
+
+    `details` adds a line for each node.
+    """
     inventory = controller.inventory
     request = job.request
 
@@ -104,6 +109,7 @@ def job_record(job: Job, group: list[Job], controller: Controller, form: str | N
             f"NtasksPerN:B:S:C={request.tasks_per_node or 0}:0:*:*",
             "CoreSpec=*",
         ],
+        *([_on_node(share, inventory) for share in job.shares] if details else []),
         [
             f"MinCPUsNode={request.cpus_per_task * (request.tasks_per_node or 1)}",
             _memory_entry(job, inventory),
@@ -131,6 +137,15 @@ def job_record(job: Job, group: list[Job], controller: Controller, form: str | N
         if asked != "N/A":
             record.append([f"TresPer{what.capitalize()}={asked}"])
     return [*record, [""]]
+
+
+def _on_node(share: Share, inventory: Inventory) -> list[str]:
+    gres = ""
+    if share.gpus:
+        kind, listed = inventory.nodes[share.node].gpu_type, ",".join(map(str, share.gpus))
+        gres = f"gpu:{kind}:{len(share.gpus)}(IDX:{listed})"
+    ids = f"CPU_IDs=0-{share.cpus - 1}" if share.cpus > 1 else "CPU_IDs=0"
+    return [f"  Nodes={share.node}", ids, f"Mem={share.memory_mb}", f"GRES={gres}"]
 
 
 def _memory_entry(job: Job, inventory: Inventory) -> str:

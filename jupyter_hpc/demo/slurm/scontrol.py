@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jupyter_hpc.demo.slurm.call import Call
 from jupyter_hpc.demo.slurm.controller import Controller
@@ -33,7 +33,7 @@ async def scontrol(call: Call, controller: Controller) -> int:
         raise BadCommand("scontrol: error: the demo cluster has no interactive scontrol")
     keyword, *rest = words
     if keyword == "show":
-        return _show(call, controller, rest, one_line="oneliner" in options)
+        return _show(call, controller, rest, options)
     if keyword in ("hold", "release", "requeue"):
         return _on_jobs(call, controller, keyword, rest)
     if keyword == "update":
@@ -44,12 +44,15 @@ async def scontrol(call: Call, controller: Controller) -> int:
     raise BadCommand(f"invalid keyword: {keyword}")
 
 
-def _show(call: Call, controller: Controller, words: Sequence[str], *, one_line: bool) -> int:
+def _show(
+    call: Call, controller: Controller, words: Sequence[str], options: Mapping[str, str]
+) -> int:
+    one_line = "oneliner" in options
     if not words:
         raise BadCommand("too few arguments for keyword:show")
     entity, *names = words
     if entity in ("job", "jobs"):
-        return _show_jobs(call, controller, names, one_line=one_line)
+        return _show_jobs(call, controller, names, options)
     inventory = controller.inventory
     form = call.environment.get("SLURM_TIME_FORMAT")
     if entity in ("node", "nodes"):
@@ -100,7 +103,9 @@ def _text(record: list[list[str]], one_line: bool) -> str:
     return "\n   ".join(" ".join(line) for line in record) + "\n\n"
 
 
-def _show_jobs(call: Call, controller: Controller, names: Sequence[str], *, one_line: bool) -> int:
+def _show_jobs(
+    call: Call, controller: Controller, names: Sequence[str], options: Mapping[str, str]
+) -> int:
     remembered = controller.jobs.remembered()
     if names:
         wanted = set(controller.jobs.find(names[0]))
@@ -125,7 +130,8 @@ def _show_jobs(call: Call, controller: Controller, names: Sequence[str], *, one_
                 continue
             shown.add(job.array.job_id)
             group = [j for j in found if j.array == job.array or _same_rest(j, job)]
-        call.out(_text(job_record(job, group, controller, form), one_line))
+        record = job_record(job, group, controller, form, details="details" in options)
+        call.out(_text(record, "oneliner" in options))
     return 0
 
 

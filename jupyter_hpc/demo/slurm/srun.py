@@ -98,17 +98,30 @@ def _size(call: Call, job: Job, options: Mapping[str, str]) -> tuple[int, int, t
     cpus = tasks * int(per_task)
     if cpus > available:
         raise _unable(job, "More processors requested than permitted")
-    gpus, _ = read_gpus("srun", options)
-    held = sum(len(share.gpus) for share in job.shares)
-    if gpus is not None and not held:
-        raise _unable(
-            job,
-            "Invalid generic resource (gres) specification",
-            "srun: error: Step requested GRES but job doesn't have GRES",
-        )
     # Without --exact a step takes all CPUs that the job has on its nodes.
     exact = "exact" in options or "cpus-per-task" in options
     return tasks, cpus if exact else available, names
+
+
+def _gpus(job: Job, options: Mapping[str, str], nodes: Sequence[str]) -> int | None:
+    """GPUs of the step on each node, None for all; BadCommand if the job does not have them."""
+    refusal = "Invalid generic resource (gres) specification"
+    held = [len(share.gpus) for share in job.shares if share.node in nodes]
+    if options.get("gres", "").lower() == "none":
+        return 0
+    asked, _ = read_gpus("srun", options)
+    if asked is None:
+        # What was asked for the job counts for the step: job-wide GPUs are not on some nodes.
+        if job.request.gpu_words[0] == "gpus" and len(nodes) < len(job.shares):
+            raise _unable(job, refusal)
+        return None
+    if not any(share.gpus for share in job.shares):
+        before = "srun: error: Step requested GRES but job doesn't have GRES"
+        raise _unable(job, refusal, before)
+    count = -(-asked.count // len(nodes)) if asked.per == "job" else asked.count
+    if count > min(held):
+        raise _unable(job, refusal)
+    return count
 
 
 async def _run_step(
@@ -119,11 +132,12 @@ async def _run_step(
     command: Sequence[str],
 ) -> int:
     tasks, cpus, nodes = _size(call, job, options)
+    gpus = _gpus(job, options, nodes)
     overlap = "overlap" in options or bool(call.environment.get("SLURM_OVERLAP"))
     if not overlap and not await _room(call, job, cpus):
         return 1
     step = job.new_step(options.get("job-name") or os.path.basename(command[0]), tasks, cpus, nodes)
-    step.overlap = overlap
+    step.overlap, step.gpus = overlap, gpus
     work_dir = os.path.join(call.work_dir, options.get("chdir", ""))
     if not await asyncio.to_thread(os.path.isdir, work_dir):
         call.err(

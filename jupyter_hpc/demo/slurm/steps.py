@@ -13,7 +13,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jupyter_hpc.demo import processes
 from jupyter_hpc.demo.layout import Layout
@@ -134,6 +134,7 @@ class Launcher:
             index += 1
         node = step.nodes[index]
         share = next(share for share in step.job.shares if share.node == node)
+        share = replace(share, gpus=share.gpus[: step.gpus])
         added = step_variables(step, task, local, share, index, self.inventory, name)
         environment = self._environment(base, node, added, self.step_marker(step.job, step.id))
         program = find_program(argv[0], base, work_dir)

@@ -161,7 +161,7 @@ class SessionService:
         known = self._known_job(environment.id)
         if known is not None:
             return known, None
-        if environment.ends is not None:
+        if environment.ends is not None and len(environment.nodes) < 2:
             return None, None
         try:
             dated = await self._job.get(first_timeout=WAIT_SECONDS)

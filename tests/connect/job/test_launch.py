@@ -18,6 +18,7 @@ from jupyter_hpc.connect.job.launch import (
     StepRunner,
     environment_script,
     extension_installed,
+    nodes_file,
 )
 from jupyter_hpc.connect.job.remote import read_fields
 from jupyter_hpc.connect.job.scripts import EXIT_LINE, shipped
@@ -33,8 +34,13 @@ RUNNING = f"session={SESSION}\n{RECORD}secret=s\ntoken=t\n"
 STARTED = f"found=address\n{RECORD}"
 
 
-def launcher(world: World, starter: World | None = None, used: Profile = PROFILE) -> Launcher:
-    return Launcher(used, ACCOUNT, "7", on_node=world, starter=starter or world)
+def launcher(
+    world: World,
+    starter: World | None = None,
+    used: Profile = PROFILE,
+    nodes: Sequence[str] = ("gpu01",),
+) -> Launcher:
+    return Launcher(used, ACCOUNT, "7", nodes, on_node=world, starter=starter or world)
 
 
 def answering(world: World, **answers: str | Sequence[str]) -> None:
@@ -360,6 +366,20 @@ async def test_a_node_that_is_reached_by_ssh_starts_its_own_step(world: World) -
     assert (await launcher(world).start(home_writable=False)).session == LOCAL
 
 
+async def test_on_several_nodes_the_step_asks_for_the_gpus_of_its_own(world: World) -> None:
+    answering(world, place=f"folder={SESSION}\n", start_and_await=STARTED)
+    on_node = "     Nodes={} CPU_IDs=0 Mem=1024 GRES=gpu:{}(IDX:0)\n"
+    world.details = on_node.format("gpu02", 1) + on_node.format("gpu01", 3)
+    await launcher(world, nodes=("gpu01", "gpu02")).start(home_writable=True)
+    step = world.ran[-1]
+    assert "--nodelist=gpu01" in step and "--gpus=3" in step
+    assert nodes_file(("gpu01", "gpu02"), {"gpu02": 1, "gpu01": 3}) == b"gpu01 3\ngpu02 1\n"
+    world.ran.clear()
+    await launcher(world).start(home_writable=True)
+    assert not any("--details" in ran for ran in world.ran), "one node needs no question"
+    assert not any(word.startswith("--g") for word in world.ran[-1])
+
+
 # -- small parts --------------------------------------------------------------------------------
 
 
@@ -373,11 +393,12 @@ async def test_a_step_passes_on_what_stands_on_its_input() -> None:
             self.ran.append((list(argv), stdin, timeout))
             return Completed(tuple(argv), 0, "", "")
 
-    await StepRunner(Login(), "7").run(["cat"], stdin=b"x", timeout=9)
-    await StepRunner(Login(), "7").run(["true"])
+    await StepRunner(Login(), "7", "gpu01").run(["cat"], stdin=b"x", timeout=9)
+    await StepRunner(Login(), "7", "gpu01").run(["true"])
     (first, *given), (second, *_) = Login.ran
     assert given == [b"x", 9] and first[-1] == "cat"
     assert "--jobid=7" in first and "--input=none" not in first and "--input=none" in second
+    assert {"--nodelist=gpu01", "--gres=none"} <= set(first)
 
 
 async def test_an_extension_that_is_not_known_to_be_missing_is_there(world: World) -> None:

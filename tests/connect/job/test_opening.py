@@ -12,7 +12,7 @@ from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import (
     JobOpener,
     OpenJob,
-    first_node,
+    node_names,
     open_server,
     server_lives,
     why_jupyter_ended,
@@ -218,9 +218,9 @@ async def test_a_job_that_ended_during_a_cut_says_why(
 
 def test_a_node_whose_name_is_none_is_refused() -> None:
     (running,) = read_jobs(job(7).row())
-    assert first_node(running) == "gpu01"
+    assert node_names(running) == ["gpu01", "gpu02"]
     with pytest.raises(UnreadableAnswer, match="which is no name of a host"):
-        first_node(dataclasses.replace(running, nodes="-oProxyCommand=x"))
+        node_names(dataclasses.replace(running, nodes="gpu01,-oProxyCommand=x"))
 
 
 # -- the server ---------------------------------------------------------------------------------

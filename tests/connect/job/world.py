@@ -141,6 +141,8 @@ class World:
     #: (state, who cancelled it) as the accounting has it, by job id
     records: dict[str, tuple[str, str]] = field(default_factory=dict)
     config: str = "InactiveLimit           = 0 sec\n"
+    #: what `scontrol --details show job` says
+    details: str = ""
     test_only: str = "test-only"
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
@@ -227,6 +229,8 @@ class World:
             return (0, self.config, "") if self.config else _recorded("down-scontrol")
         if arguments == ["show", "partition"]:
             return _recorded("scontrol-partition")
+        if arguments[0] == "--details":
+            return 0, self.details, ""
         assert arguments[:2] == ["show", "job"]
         job = next((job for job in self.jobs if job.job_id == arguments[2]), None)
         if job is not None:

@@ -63,6 +63,24 @@ async def a_step_has_what_the_job_has(bench: Bench) -> None:
     assert all(each.ok for each in await asyncio.gather(*side_by_side))
 
 
+async def a_step_has_the_gpus_that_it_asks_for(bench: Bench) -> None:
+    progress, _ = await bench.salloc(partition="gpu", gpus=2, gpu_type=bench.gpu_type)
+    assert progress.job_id
+    assert await bench.client.node_gpus(progress.job_id) == {bench.gpu_node: 2}
+    show = ["sh", "-c", 'printf %s "$CUDA_VISIBLE_DEVICES"']
+    for gpus, shown in ((None, "0,1"), (2, "0,1"), (1, "0"), (0, "")):
+        step = step_argv(progress.job_id, show, node=bench.gpu_node, gpus=gpus)
+        done = await bench.run(step)
+        assert (done.stdout, done.stderr) == (shown, ""), gpus
+    refused = await bench.run(step_argv(progress.job_id, show, gpus=3))
+    assert "Invalid generic resource (gres) specification" in refused.stderr
+    await bench.clear()
+    without, _ = await bench.salloc(partition="cpu")
+    assert without.job_id
+    assert await bench.client.node_gpus(without.job_id) == {bench.cpu_node: 0}
+    assert (await bench.run(step_argv(without.job_id, ["true"], gpus=0))).ok
+
+
 async def what_a_step_does_with_its_files(bench: Bench) -> None:
     progress, _ = await bench.salloc(partition="cpu")
     assert progress.job_id
@@ -161,6 +179,6 @@ async def exclusive_and_mistaken_options(bench: Bench) -> None:
 
 CHECKS = (
     granted_at_once, every_way_to_ask_for_gpus, a_step_has_what_the_job_has,
-    what_a_step_does_with_its_files, a_step_of_no_job, waiting_then_granted,
-    cancelled_while_waiting, refused, exclusive_and_mistaken_options,
+    a_step_has_the_gpus_that_it_asks_for, what_a_step_does_with_its_files, a_step_of_no_job,
+    waiting_then_granted, cancelled_while_waiting, refused, exclusive_and_mistaken_options,
 )  # fmt: skip

@@ -4,7 +4,7 @@
 #
 #   launch.sh SESSION ROOT TCP COMMAND...
 #
-# SESSION  folder with environment.sh, relay.py, start.py, secret, profile.json
+# SESSION  folder with environment.sh, relay.py, start.py, secret, profile.json, nodes
 # ROOT     the folder that JupyterLab shows ("" for the home folder)
 # TCP      "tcp" if the relay shall also listen on a port (--via direct), else ""
 #
@@ -92,6 +92,30 @@ if [ -n "${BASH_VERSION:-}" ] && [ -r /etc/profile ]; then
     PATH=$path_before:$PATH
 fi
 
+see_the_whole_job() {
+    # This step is one task on one node. What Jupyter starts shall find what the shell of
+    # salloc finds: `srun` there reaches every node of the job, and no program takes itself
+    # for one of the tasks of an srun (Lightning does by SLURM_NTASKS, MPI by the step).
+    export SLURM_JOB_GPUS="${SLURM_JOB_GPUS:-${SLURM_STEP_GPUS:-}}"
+    [ -n "$SLURM_JOB_GPUS" ] || unset SLURM_JOB_GPUS
+    for name in $(env | sed -n 's/^\(SLURM_STEP[A-Z_]*\)=.*/\1/p') SLURM_NTASKS SLURM_NPROCS \
+        SLURM_NTASKS_PER_NODE SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_GTIDS SLURM_TASK_PID \
+        SLURM_JOB_NAME SLURM_DISTRIBUTION SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GRES \
+        SLURM_SRUN_COMM_HOST SLURM_SRUN_COMM_PORT SLURM_LAUNCH_NODE_IPADDR; do
+        unset "$name"
+    done
+    [ -r "$session/nodes" ] || return 0
+    node_count=$(wc -l <"$session/nodes" | tr -d ' ')
+    SLURM_JOB_NODELIST=$(cut -d ' ' -f 1 "$session/nodes" | paste -s -d , -)
+    SLURM_TASKS_PER_NODE=1
+    [ "$node_count" -eq 1 ] || SLURM_TASKS_PER_NODE="1(x$node_count)"
+    export SLURM_JOB_NODELIST SLURM_TASKS_PER_NODE SLURM_NODELIST="$SLURM_JOB_NODELIST" \
+        SLURM_NNODES="$node_count" SLURM_JOB_NUM_NODES="$node_count"
+    # A notebook's own srun must not wait for another one. Where the nodes have different
+    # numbers of GPUs it has to: 22.05 finds "Insufficient GRES" for steps that share them.
+    [ "$(cut -d ' ' -f 2 "$session/nodes" | sort -u | wc -l)" -ne 1 ] || export SLURM_OVERLAP=1
+}
+
 environment_run() { # environment_run NUMBER TEXT: one environment line, in this shell
     line_number=$1
     line_text=$2
@@ -152,7 +176,7 @@ for candidate in "$interpreter" python3 python /usr/libexec/platform-python; do
 done
 [ -n "$python" ] || give_up python "path=$PATH"
 
-export SLURM_OVERLAP=1                         # a notebook's own srun must not wait for this step
+see_the_whole_job
 export JUPYTER_HPC_PROFILE="$session/profile.json"
 export JUPYTER_RUNTIME_DIR="$private/run"      # kernels' ipc sockets: private and node-local
 export JUPYTER_TOKEN_FILE="$session/token"

@@ -1,0 +1,67 @@
+"""A kernel of a session, used through the local port as a browser uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from typing import Any
+
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.websocket import websocket_connect
+
+from tests.connect.real.sessions import Session, record, run
+
+
+class Kernel:
+    """A fresh kernel of a session that is ready; `run` gives what a cell prints."""
+
+    def __init__(self, session: Session) -> None:
+        url = run(session.laptop, "url", "mini").stdout.strip()
+        self.headers = {"Authorization": f"token {url.partition('token=')[2]}"}
+        self.base = f"localhost:{record(session.laptop, 'mini')['port']}"
+
+    def run(self, code: str, timeout: float = 60) -> str:
+        """What `code` prints in a kernel of its own; AssertionError if it raises."""
+        return asyncio.run(asyncio.wait_for(self._run(code), timeout))
+
+    def get(self, path: str) -> Any:
+        """The answer of the Jupyter server to a question for JSON."""
+        return asyncio.run(self._ask("GET", path))
+
+    async def _ask(self, method: str, path: str, body: str | None = None) -> Any:
+        request = HTTPRequest(f"http://{self.base}{path}", method, self.headers, body)
+        answer = await AsyncHTTPClient().fetch(request)
+        return json.loads(answer.body) if answer.body else None
+
+    async def _run(self, code: str) -> str:
+        kernel = (await self._ask("POST", "/api/kernels", '{"name": "python3"}'))["id"]
+        address = f"ws://{self.base}/api/kernels/{kernel}/channels"
+        channels = await websocket_connect(HTTPRequest(address, headers=self.headers))
+        header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "session": "s",
+                  "username": "", "version": "5.3"}  # fmt: skip
+        content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
+        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content,
+                   "channel": "shell", "buffers": []}  # fmt: skip
+        try:
+            await channels.write_message(json.dumps(message))
+            return await _printed(channels, header["msg_id"])
+        finally:
+            channels.close()
+            await self._ask("DELETE", f"/api/kernels/{kernel}")
+
+
+async def _printed(channels: Any, request: str) -> str:
+    printed = ""
+    while True:
+        said = await channels.read_message()
+        assert said is not None, "the kernel's connection ended"
+        message = json.loads(said)
+        if message["parent_header"].get("msg_id") != request:
+            continue
+        kind, content = message["msg_type"], message["content"]
+        assert kind != "error", "\n".join(content.get("traceback", []))
+        if kind == "stream":
+            printed += content["text"]
+        if kind == "status" and content["execution_state"] == "idle":
+            return printed
