@@ -87,6 +87,13 @@ async def test_everything_else_the_environment_says(world: World) -> None:
     assert session.job.time_left == 0.0, "never negative"
 
 
+async def test_how_many_gpus_several_nodes_have_is_asked(world: World) -> None:
+    environ = {**OLDER, "SLURM_JOB_END_TIME": "5", "SLURM_GPUS_ON_NODE": "3"}
+    del environ["SLURM_GPUS"]
+    session = await world.service(environ).read()
+    assert session.job is not None and (session.job.gpus, world.asked) == (4, 1)
+
+
 async def test_an_older_slurm_is_asked_once(world: World) -> None:
     service = world.service(OLDER)
     for _ in range(5):

@@ -161,7 +161,8 @@ class SessionService:
         known = self._known_job(environment.id)
         if known is not None:
             return known, None
-        if environment.ends is not None and len(environment.nodes) < 2:
+        several = len(environment.nodes) > 1
+        if environment.ends is not None and not (several and environment.gpus is None):
             return None, None
         try:
             dated = await self._job.get(first_timeout=WAIT_SECONDS)
