@@ -89,6 +89,12 @@ def connect(
         # Only `submit` has a code of its own for what Slurm refuses.
         if error.exit_code != UsageError.exit_code:
             error.exit_code = HpcError.exit_code
+        if as_json:
+            foreground.print_failure(error, name, error.exit_code)
+        raise
+    except Exception as error:
+        if as_json and not isinstance(error, OSError):  # nobody may be there to read it
+            foreground.print_failure(error, name, 1)
         raise
 
 

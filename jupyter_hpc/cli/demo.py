@@ -15,12 +15,13 @@ from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
-from jupyter_hpc.cli.view import LineView, LiveView
+from jupyter_hpc.cli.view import LineView, LiveView, PausingPrompter
 from jupyter_hpc.connect.events import Event, Ready
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.sentences import as_json
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
+from jupyter_hpc.errors import UsageError
 
 #: The profile "demo" finds its cluster through this variable.
 FOLDER_VARIABLE = "JUPYTER_HPC_DEMO"
@@ -42,12 +43,24 @@ def demo(folder: Path | None, mfa: bool, wait: int, port: int | None, no_browser
     It has a login host and two nodes behind it, a queue, and simulated GPUs; it is
     reached exactly as a real one. Ctrl-C takes all of it down.
     """
+    _require_jupyterlab()
     named = os.environ.get(FOLDER_VARIABLE)
     default = Path(named) if named else Path(jupyter_data_dir()) / "hpc" / "demo"
     where = (folder or default).expanduser().absolute()
     os.environ[FOLDER_VARIABLE] = str(where)
     options = ConnectOptions(name="demo", port=port)
     return asyncio.run(_demo(where, options, mfa=mfa, wait=wait, browser=not no_browser))
+
+
+def _require_jupyterlab() -> None:
+    """UsageError if the demo's nodes would find no JupyterLab."""
+    from jupyter_hpc.demo.layout import search_path
+
+    if shutil.which("jupyter-lab", path=os.pathsep.join(search_path())) is None:
+        raise UsageError(
+            "JupyterLab is not installed here, and the demo's nodes use what is installed here.",
+            'Install it beside jupyter-hpc: pip install "jupyter-hpc[lab]"',
+        )
 
 
 async def _demo(
@@ -59,7 +72,7 @@ async def _demo(
 
     terminal = sys.stderr.isatty()
     view = LiveView() if terminal else LineView()
-    records = DemoRecords(folder / "laptop", Records())
+    records = DemoRecords(folder, Records())
 
     def sink(event: Event) -> None:
         view.show(as_json(event, manager.name, time.time()))
@@ -87,7 +100,7 @@ async def _demo(
             click.echo(f"Password: {cluster.password}   Code: {cluster.code}", err=True)
         log = current_log()
         asking = terminal_prompter() if terminal else NoPrompter()
-        prompter = HidingPrompter(asking, log.redact)
+        prompter = HidingPrompter(PausingPrompter(asking, view), log.redact)
         manager = DemoManager(options, prompter, sink, records)
         log.keep(manager.name, records.log_file, show_line)
         for number in (signal.SIGINT, signal.SIGTERM):

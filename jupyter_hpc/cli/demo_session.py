@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from pathlib import Path
 
+from jupyter_hpc.clusters import demo_folder, demo_pointer
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
@@ -14,9 +15,10 @@ from jupyter_hpc.connect.session.store import Records, SessionRecord
 class DemoRecords(Records):
     """The records of the demo's own laptop; while it runs, other terminals find its session."""
 
-    def __init__(self, folder: Path, usual: Records) -> None:
-        super().__init__(folder)
+    def __init__(self, demo: Path, usual: Records) -> None:
+        super().__init__(demo / "laptop")
         self._usual = usual
+        self._demo = demo
         sessions = usual.folder / "sessions"
         self._missing = [part for part in (sessions, *sessions.parents) if not part.exists()]
 
@@ -25,10 +27,14 @@ class DemoRecords(Records):
         super().write_session(record)
         with contextlib.suppress(OSError):  # a demo needs no home that can be written to
             self._usual.write_session(record)
+            demo_pointer().write_text(f"{self._demo}\n", encoding="utf-8")
 
     def remove_session(self, record: SessionRecord) -> None:
         super().remove_session(record)
         self._usual.remove_session(record)
+        with contextlib.suppress(OSError):
+            if demo_folder() == self._demo:  # another demo may have begun since
+                demo_pointer().unlink()
 
     def tidy(self) -> None:
         """Leave no empty folder behind that was not there before."""

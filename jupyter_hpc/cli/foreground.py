@@ -15,7 +15,7 @@ import click
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
-from jupyter_hpc.connect.events import Ended, Event, Starting
+from jupyter_hpc.connect.events import Ended, Event, Failed, Starting
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.sentences import as_json, sentence
 from jupyter_hpc.connect.session.client import ask_manager
@@ -36,6 +36,15 @@ def print_json(fields: dict[str, Any]) -> None:
     """One line of --json; flushed, because a program reads it."""
     sys.stdout.write(json.dumps(fields) + "\n")
     sys.stdout.flush()
+
+
+def print_failure(error: Exception, cluster: str, code: int) -> None:
+    """The last line of --json when the command fails: what is said to people on stderr."""
+    if isinstance(error, HpcError):
+        failed = Failed(error.message, error.hint, code)
+    else:
+        failed = Failed(f"{type(error).__name__}: {error}", "This is a fault of jupyter-hpc.", code)
+    print_json(as_json(failed, cluster, time.time()))
 
 
 def already_running(

@@ -91,6 +91,9 @@ def main(arguments: list[str] | None = None) -> Any:
         show_error(error)
         code = error.exit_code
     except click.ClickException as error:
+        words = sys.argv[1:] if arguments is None else arguments
+        if "connect" in words and "--json" in words:
+            _tell_program(error)
         error.show()
         code = error.exit_code
     except click.exceptions.Abort:
@@ -101,3 +104,11 @@ def main(arguments: list[str] | None = None) -> Any:
         sys.stderr.close()
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell_program(error: click.ClickException) -> None:
+    """A command line that cannot be understood, for the program that reads --json."""
+    from jupyter_hpc.cli.foreground import print_failure
+    from jupyter_hpc.errors import UsageError
+
+    print_failure(UsageError(error.format_message()), "", error.exit_code)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.spinner import Spinner
 
+    from jupyter_hpc.connect.ssh.prompts import HostKeyQuestion, Prompter, Question
+
 Event = dict[str, Any]
 
 
@@ -114,3 +116,34 @@ class LiveView:
 
     def close(self) -> None:
         self.pause()
+
+
+class PausingPrompter:
+    """Asks through another prompter while no line moves: it would be drawn over the question."""
+
+    def __init__(self, prompter: Prompter, view: LineView | LiveView) -> None:
+        self._prompter = prompter
+        self._view = view
+
+    @property
+    def can_ask(self) -> bool:
+        return self._prompter.can_ask
+
+    async def ask(self, question: Question) -> list[str]:
+        self._view.pause()
+        try:
+            return await self._prompter.ask(question)
+        finally:
+            self._view.resume()
+
+    async def confirm_host_key(self, question: HostKeyQuestion) -> bool:
+        self._view.pause()
+        try:
+            return await self._prompter.confirm_host_key(question)
+        finally:
+            self._view.resume()
+
+    def tell(self, text: str) -> None:
+        self._view.pause()
+        self._prompter.tell(text)
+        self._view.resume()

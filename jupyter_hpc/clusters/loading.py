@@ -24,7 +24,7 @@ from jupyter_hpc.clusters.sshhosts import config_hosts
 from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.text import printable
 
-#: Folder of the demo cluster; when it is not set, the one in Jupyter's data folder.
+#: Folder of the demo cluster; when it is not set, see `demo_folder`.
 DEMO_VARIABLE = "JUPYTER_HPC_DEMO"
 
 _BUILT_IN = Path(__file__).parent / "builtin"
@@ -204,7 +204,7 @@ def read_toml(path: Path, where: str) -> dict[str, Any]:
 
 def _expand(text: str, file: Path, where: str) -> str:
     """The path with `~` and variables replaced; relative ones start at the profile's folder."""
-    known = {DEMO_VARIABLE: str(Path(jupyter_data_dir()) / "hpc" / "demo"), **os.environ}
+    known = {DEMO_VARIABLE: str(demo_folder()), **os.environ}
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1) or match.group(2)
@@ -216,6 +216,21 @@ def _expand(text: str, file: Path, where: str) -> str:
         return known[name]
 
     return str(file.parent / Path(_EXPANSION.sub(value, text)).expanduser())
+
+
+def demo_pointer() -> Path:
+    """The file in which a demo that runs says where, so that every terminal finds it."""
+    return Path(jupyter_data_dir()) / "hpc" / "demo-folder"
+
+
+def demo_folder() -> Path:
+    """Where the demo runs, or else would run if nobody named a folder."""
+    pointer = demo_pointer()
+    try:
+        named = pointer.read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, ValueError):
+        named = ""
+    return Path(named) if os.path.isabs(named) else pointer.with_name("demo")
 
 
 def _no_such(name: str) -> ProfileError:

@@ -136,6 +136,16 @@ class Ended(Event):
     text: str = ""
 
 
+@dataclass(frozen=True)
+class Failed(Event):
+    """The command could not do what it was asked to; nothing follows. `code` is its exit code."""
+
+    name: ClassVar[str] = "error"
+    message: str
+    hint: str
+    code: int
+
+
 CAUSES = (
     "requested",
     "time_limit",

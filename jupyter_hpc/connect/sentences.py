@@ -11,6 +11,7 @@ from jupyter_hpc.connect.events import (
     Authenticating,
     Ended,
     Event,
+    Failed,
     GpuIdle,
     Pending,
     PersonNeeded,
@@ -46,6 +47,7 @@ SENTENCES: Mapping[type[Event], Callable[[Any], str]] = {
     PersonNeeded: lambda event: event.text,
     TimeLimitNear: lambda event: event.text,
     GpuIdle: lambda event: event.text,
+    Failed: lambda event: f"{event.message} {event.hint}".strip(),
     Ended: lambda event: event.text or f"The session is over: {event.cause}.",
 }
 

@@ -173,17 +173,21 @@ def write_private(path: Path, text: str, mode: int = 0o600) -> None:
     temporary.replace(path)
 
 
-def base_environment(layout: Layout, host: str, marker: dict[str, str]) -> dict[str, str]:
-    """What a fresh login on `host` sees; nothing of the demo's own environment leaks in."""
+def search_path() -> list[str]:
+    """Where the hosts look for programs after their own: beside this Python, then the system."""
     scripts = [str(Path(sys.executable).parent), sysconfig.get_path("scripts")]
     system = ["/opt/homebrew/bin", "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
-    path = list(dict.fromkeys([str(layout.bin), *scripts, *system]))
+    return list(dict.fromkeys([*scripts, *system]))
+
+
+def base_environment(layout: Layout, host: str, marker: dict[str, str]) -> dict[str, str]:
+    """What a fresh login on `host` sees; nothing of the demo's own environment leaks in."""
     environment = {
         "HOME": str(layout.home),
         "USER": layout.user,
         "LOGNAME": layout.user,
         "SHELL": login_shell(),
-        "PATH": os.pathsep.join(path),
+        "PATH": os.pathsep.join([str(layout.bin), *search_path()]),
         "TMPDIR": str(layout.temporary(host)),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         # Where the session's launcher makes its private folder: nothing goes to /tmp.

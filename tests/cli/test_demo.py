@@ -11,7 +11,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
+from jupyter_hpc.cli.main import cli
+from jupyter_hpc.demo import layout
+from jupyter_hpc.errors import UsageError
 from tests.connect.real.sessions import CHECKOUT, command
 from tests.connect.real.terminal import Terminal
 
@@ -79,9 +83,22 @@ def test_the_demo_can_ask_for_a_password_and_a_code(tmp_path: Path) -> None:
         found = re.fullmatch(r"Password: (\S+)   Code: (\d+)", shown)
         assert found is not None
         terminal.expect("[Pp]assword")
+        # A question stays on the screen until it is answered: nothing is drawn over it.
+        with pytest.raises(AssertionError):
+            terminal.expect("Logging in|\\x1b\\[2K", 1.5)
         terminal.type(f"{found[1]}\n")
         terminal.expect("[Cc]ode")
         terminal.type(f"{found[2]}\n")
         terminal.expect(r"over ssh\)", 120)
         terminal.control_c()
         assert terminal.wait(60) == 0
+
+
+def test_without_jupyterlab_the_demo_says_so_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "search_path", lambda: [str(tmp_path)])
+    with pytest.raises(UsageError, match=r"JupyterLab is not installed here.*jupyter-hpc\[lab\]"):
+        words = ["demo", "--folder", str(tmp_path / "demo"), "--no-browser"]
+        CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+    assert list(tmp_path.iterdir()) == []

@@ -47,12 +47,23 @@ def test_other_terminals_find_the_demo_and_end_it(demo: Terminal, home: Path, wo
     assert "ServerApp" in run(home, "logs").stdout
     again = run(home, "connect", "demo", "--json")
     assert json.loads(again.stdout)["job_id"] == "1", again.stderr
+    assert "jupyter-hpc-demo" in run(home, "jobs", "--on", "demo").stdout
     ended = run(home, word, "demo")
     assert ended.returncode == 0, ended.stderr
     assert "Job 1 was cancelled, as asked." in ended.stdout
     assert demo.wait(60) == 0
     assert json.loads(run(home, "status", "--json").stdout) == []
     assert list(home.iterdir()) == []
+
+
+def test_a_further_session_logs_in_to_the_demo_that_runs(demo: Terminal, home: Path) -> None:
+    """Over a login of its own: only the demo itself knows the folder that it was given."""
+    further = run(home, "connect", "demo", "--new", "--detach", "--json")
+    assert json.loads(further.stdout.splitlines()[-1])["event"] == "ready", further.stderr
+    assert run(home, "stop", "demo-2").returncode == 0
+    demo.control_c()
+    assert demo.wait(60) == 0
+    assert not (home / ".local/share/jupyter/hpc/demo-folder").exists()
 
 
 def test_a_home_that_cannot_be_written_to_keeps_no_demo_from_running(
