@@ -3,10 +3,14 @@
 The manager is a process of its own, so that Ctrl-C can leave it behind; the terminal
 shows what it reports and answers what it asks. One JSON object a line, both ways:
 
-    manager  -> terminal   {"event": …} {"tell": …} {"ask": …} {"confirm": …} {"error": …}
-                           {"log": …}, with -v
+    manager  -> terminal   {"event": …} {"tell": …} {"error": …} {"log": …}, with -v
+                           {"ask": …, "id": n} {"confirm": …, "id": n} {"withdrawn": n}
     terminal -> manager    {"options": …, "verbose": count}
-                           {"answers": […]} {"confirmed": bool} {"do": word}
+                           {"answers": […], "id": n} {"confirmed": bool, "id": n}
+                           {"unanswered": true, "id": n} {"do": word, "question": name}
+
+What a login wants to know is asked here alone; a question of the session itself comes as an event
+and may be answered elsewhere (connect/session/commands.py).
 
 When the terminal goes away without {"do": "background"}, the manager leaves its
 session: the job stays, nothing of ours keeps running.
@@ -34,10 +38,11 @@ class Line:
     A thread, because Windows has no events for pipes of this kind.
     """
 
-    def __init__(self, on_command: Callable[[SessionCommand], None]) -> None:
+    def __init__(self, on_command: Callable[[SessionCommand, str], None]) -> None:
         self._on_command = on_command
         self._loop = asyncio.get_running_loop()
-        self._answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._asked = 0
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._open = True
         self.background = False
         threading.Thread(target=self._listen, name="terminal", daemon=True).start()
@@ -52,17 +57,29 @@ class Line:
                 self._open = False
 
     async def answer(self, message: dict[str, Any], key: str) -> Any:
-        """Ask the terminal and wait for the answer under `key`."""
+        """Ask the terminal and wait for the answer under `key`.
+
+        Whoever does not want it any more cancels this, and the question is withdrawn.
+        """
         if self.background or not self._open:
             raise PromptNeeded(
                 "The session needs an answer, and no terminal is attached to it.",
                 "Run `jupyter-hpc connect` again in a terminal.",
             )
-        self.send(message)
-        reply = await self._answers.get()
-        if reply is None or key not in reply:
+        self._asked += 1
+        number, reply = self._asked, self._loop.create_future()
+        self._waiting[number] = reply
+        self.send({**message, "id": number})
+        try:
+            answer = await reply
+        except asyncio.CancelledError:
+            self.send({"withdrawn": number})
+            raise
+        finally:
+            del self._waiting[number]
+        if key not in answer:
             raise PromptNeeded("The question was not answered.", "Run the command again.")
-        return reply[key]
+        return answer[key]
 
     def _listen(self) -> None:
         for text in sys.stdin:
@@ -79,15 +96,19 @@ class Line:
             self.background = True
         elif word is not None:
             with contextlib.suppress(ValueError):  # a terminal of another release
-                self._on_command(SessionCommand(word))
+                self._on_command(SessionCommand(word), str(message.get("question") or ""))
         else:
-            self._answers.put_nowait(message)
+            reply = self._waiting.get(message.get("id", 0))
+            if reply is not None and not reply.done():
+                reply.set_result(message)
 
     def _gone(self) -> None:
         self._open = False
-        self._answers.put_nowait(None)
+        for reply in self._waiting.values():
+            if not reply.done():
+                reply.set_result({})
         if not self.background:
-            self._on_command(SessionCommand.LEAVE)
+            self._on_command(SessionCommand.LEAVE, "")
 
 
 class LinePrompter:

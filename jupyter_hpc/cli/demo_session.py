@@ -46,5 +46,6 @@ class DemoRecords(Records):
 class DemoManager(Manager):
     """The demo ends with its session, so whoever leaves it ends its job as well."""
 
-    def ask(self, command: SessionCommand) -> None:
-        super().ask(SessionCommand.STOP if command is SessionCommand.LEAVE else command)
+    def ask(self, command: SessionCommand, question: str = "", where: str = "command") -> None:
+        wanted = SessionCommand.STOP if command is SessionCommand.LEAVE else command
+        super().ask(wanted, question, where)

@@ -21,7 +21,7 @@ from jupyter_hpc.connect.sentences import as_json, sentence
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
-from jupyter_hpc.errors import HpcError
+from jupyter_hpc.errors import ConnectError, HpcError
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,11 @@ def already_running(
         return False
     status = ask_manager(record, "status", timeout=10.0)
     if status.get("state") == "ended" or (terminal and status.get("needs_person")):
-        ask_manager(record, "disconnect")
+        try:
+            ask_manager(record, "disconnect", {"while": status["state"]})
+        except ConnectError:
+            # Somebody was quicker and has started it again, or ended it.
+            return already_running(options, shown, records, terminal=terminal)
         record.wait_gone()
         return False
     fields = status.get("event") or as_json(Starting("", ""), record.cluster, time.time())

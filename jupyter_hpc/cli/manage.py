@@ -21,7 +21,7 @@ from jupyter_hpc.connect.sentences import as_json
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.connect.session.store import Records
-from jupyter_hpc.errors import HpcError
+from jupyter_hpc.errors import ConnectError, HpcError
 from jupyter_hpc.logs import Log
 
 _log = logging.getLogger(__name__)
@@ -33,9 +33,12 @@ _KEEP_PAGE_SECONDS = 3600.0
 async def _manage(options: ConnectOptions, log: Log, verbose: int) -> int:
     manager: Manager | None = None
 
-    def on_command(command: SessionCommand) -> None:
+    def on_command(command: SessionCommand, question: str = "") -> None:
         if manager is not None:
-            manager.ask(command)
+            try:
+                manager.ask(command, question, "terminal")
+            except ConnectError as late:
+                line.send({"tell": late.message})
 
     line = Line(on_command)
     log.show(verbose, lambda text: line.send({"log": text}))

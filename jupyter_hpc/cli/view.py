@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 
+#: Events of a question; whoever can answer it shows it by itself.
+_ASKED = ("question", "answered")
+
 
 def line(event: Event) -> str:
     """An event (in its --json form) as one line: its sentence, and what belongs to a wait."""
@@ -41,7 +44,8 @@ class LineView:
     """For logs and pipes: one plain line per event, on stderr."""
 
     def show(self, event: Event) -> None:
-        click.echo(f"{event['cluster']}: {line(event)}", err=True)
+        if event["event"] not in _ASKED:  # nobody can answer here
+            click.echo(f"{event['cluster']}: {line(event)}", err=True)
 
     def pause(self) -> None:
         """Nothing moves here."""
@@ -68,15 +72,18 @@ class LiveView:
         self._spinner = Spinner("dots")
         self._live: Live | None = None
         self._text = ""
+        self._paused = False
         self._since = time.monotonic()
 
     def show(self, event: Event) -> None:
         from rich.text import Text
 
         kind, text = event["event"], line(event)
+        if kind in _ASKED:
+            return
         if kind in self._LASTING:
             style = {"ready": "bold green", "warning": "yellow", "ended": "bold"}.get(kind, "")
-            self.pause()
+            self._take_down()
             self._console.print(Text(text, style=style))
         if kind in ("running", "ready", "ended", "reconnected"):
             self._text = ""
@@ -84,13 +91,17 @@ class LiveView:
             if not self._text:
                 self._since = time.monotonic()
             self._text = text
-        self.resume()
+        self._bring_up()
 
     def resume(self) -> None:
         """Bring the moving line back, if what it tells still goes on."""
+        self._paused = False
+        self._bring_up()
+
+    def _bring_up(self) -> None:
         from rich.live import Live
 
-        if self._live is None and self._text:
+        if self._live is None and self._text and not self._paused:
             self._live = Live(
                 get_renderable=self._line,
                 console=self._console,
@@ -109,7 +120,11 @@ class LiveView:
         return self._spinner
 
     def pause(self) -> None:
-        """Take the moving line away, so that a question can be asked."""
+        """Take the moving line away until `resume`, so that a question can be asked."""
+        self._paused = True
+        self._take_down()
+
+    def _take_down(self) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import json
+import signal
 import sys
+import threading
 from typing import Any
 
 import click
 
+from jupyter_hpc.cli.asking import Asking, ask_choice, ask_line, ask_yes
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.conversation import question_from
 from jupyter_hpc.cli.foreground import Shown, print_json, raise_reported
@@ -20,8 +24,8 @@ from jupyter_hpc.connect.sentences import stays
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
-from jupyter_hpc.connect.ssh.prompts import HostKeyQuestion, Prompter, terminal_prompter
-from jupyter_hpc.errors import ConnectError, PromptNeeded
+from jupyter_hpc.connect.ssh.prompts import HostKeyQuestion, terminal_prompter
+from jupyter_hpc.errors import ConnectError
 from jupyter_hpc.runner import Background
 from jupyter_hpc.text import printable_lines
 
@@ -32,6 +36,12 @@ What should happen?
   c  cancel the job
   r  return
 """
+
+_MENU_NAME = "menu"
+
+
+class _Interrupted:
+    """Ctrl-C, in the order of what the manager says."""
 
 
 class Watcher:
@@ -57,83 +67,173 @@ class Watcher:
         self._output = records.output_file(options.name)
         self._job_id = ""
         self._name = options.name  # of the session, which --new may number
-        self._code: int | None = None
+        self._asking = Asking(view)
+        self._done = False  # this terminal has nothing more to do
 
     def run(self) -> int:
         """Until the session is over or goes on without us; returns the exit code."""
         # Python ends a program by the signal, whatever it says itself, once Ctrl-C came while
         # a namedtuple was made; psutil makes dozens. So it is imported before anything is shown.
         importlib.import_module("psutil")
-        manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], self._output)
+        return asyncio.run(self._run())
+
+    async def _run(self) -> int:
+        self._manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], self._output)
+        self._inbox: asyncio.Queue[Any] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def tell(message: Any) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._inbox.put_nowait, message)
+
+        def listen() -> None:
+            for line in self._manager.lines():
+                tell(json.loads(line))
+            tell(None)
+
+        # A thread, because Windows has no events for pipes of this kind.
+        threading.Thread(target=listen, name="manager", daemon=True).start()
+        before = signal.signal(signal.SIGINT, lambda *_: tell(_Interrupted()))
         try:
             verbose = current_log().verbose
-            self._send(manager, {"options": self._options.to_json(), "verbose": verbose})
-            while True:
-                try:
-                    return self._follow(manager)
-                except KeyboardInterrupt:
-                    if self._interrupted(manager):
-                        return 0
+            self._send({"options": self._options.to_json(), "verbose": verbose})
+            return await self._follow()
         finally:
+            signal.signal(signal.SIGINT, before)
+            await self._asking.withdraw()
             self._view.close()
-            manager.hang_up()
+            self._manager.hang_up()
 
-    def _follow(self, manager: Background) -> int:
-        for line in manager.lines():
-            message = json.loads(line)
-            if "event" in message:
-                if self._on_event(manager, message["event"]):
-                    return 0
-            elif "ask" in message:
-                self._send(manager, self._answer(message["ask"]))
-            elif "confirm" in message:
-                self._send(manager, self._confirm(message["confirm"]))
+    async def _follow(self) -> int:
+        code: int | None = None
+        while not self._done and (message := await self._inbox.get()) is not None:
+            if isinstance(message, _Interrupted):
+                await self._interrupted()
+            elif "event" in message:
+                await self._on_event(message["event"])
+            elif "ask" in message or "confirm" in message:
+                self._prompt(message)
+            elif "withdrawn" in message:
+                await self._asking.withdraw(message["withdrawn"])
             elif "tell" in message or "log" in message:
-                self._view.pause()
-                click.echo(printable_lines(message.get("tell", message.get("log", ""))), err=True)
-                self._view.resume()
+                self._say(message.get("tell", message.get("log", "")))
             elif "error" in message:
+                await self._asking.withdraw()
                 self._view.close()
                 raise_reported(message["error"])
             elif "code" in message:
-                self._code = int(message["code"])
-        manager.wait(30)
-        if self._code is None:
+                code = int(message["code"])
+        if self._done:
+            return 0
+        self._manager.wait(30)
+        if code is None:
             left = f"{stays(self._job_id, self._name)} " if self._job_id else ""
             raise ConnectError(
                 "The program that keeps the session has ended without a word.",
                 f"{left}Connect again; what it wrote last is in {self._output} and in its log: "
                 f"jupyter-hpc logs --local {self._options.name}",
             )
-        return self._code
+        return code
 
-    def _on_event(self, manager: Background, event: dict[str, Any]) -> bool:
-        """Show it; True when there is nothing more to do here."""
+    async def _on_event(self, event: dict[str, Any]) -> None:
+        kind = event["event"]
+        if kind == "ended":
+            await self._asking.withdraw(_MENU_NAME)
         if self._shown.as_json:
             print_json(event)
         else:
             self._view.show(event)
         self._job_id = event.get("job_id") or self._job_id
         self._name = event["cluster"]
-        if not self._opened and event["event"] in ("pending", "ready"):
+        if not self._opened and kind in ("pending", "ready"):
             self._opened = True
             self._open_browser(event["cluster"])
-        if event["event"] == "ready" and self._detach:
-            self._send(manager, {"do": "background"})
-            return True
-        if event["event"] == "ended" and event["cause"] != "requested":
-            self._send(manager, {"do": self._after_end().value})
-        if event["event"] == "ready" and self._terminal:
+        if kind == "question":
+            self._ask(event)
+        elif kind == "answered" and await self._asking.withdraw(event["question"]):
+            self._say(event["text"])
+        elif kind == "ready" and self._detach:
+            self._send({"do": "background"})
+            self._done = True
+        elif kind == "ready" and self._terminal:
             self._tell_of_token(event["cluster"])
-        return False
 
-    def _after_end(self) -> SessionCommand:
-        """What to do when the job is over: a new one, or nothing more."""
+    # -- questions ----------------------------------------------------------------------
+
+    def _ask(self, asked: dict[str, Any]) -> None:
+        """A question of the session; the page may have the answer before us."""
+        question, kind, text = asked["question"], asked["kind"], asked["text"]
+
+        def do(command: SessionCommand) -> None:
+            self._send({"do": command.value, "question": question})
+
+        def start_again(yes: bool | None) -> None:
+            do(SessionCommand.AGAIN if yes else SessionCommand.LEAVE)
+
+        def log_in(typed: str | None) -> None:
+            if typed is not None:
+                do(SessionCommand.LOGIN)
+
+        if kind == "again" and not self._terminal:
+            do(SessionCommand.LEAVE)
+        elif kind == "again":
+            self._asking.show(question, lambda: ask_yes(text), start_again)
+        elif kind == "login" and self._terminal:
+            ready = f"{text} Press Enter when you can answer:"
+            self._asking.show(question, lambda: ask_line(ready), log_in)
+
+    def _prompt(self, message: dict[str, Any]) -> None:
+        """What a login wants to know; the terminal alone can answer."""
+
+        async def ask() -> dict[str, Any]:
+            prompter = terminal_prompter()
+            if "confirm" in message:
+                trusted = await prompter.confirm_host_key(HostKeyQuestion(**message["confirm"]))
+                return {"confirmed": trusted}
+            return {"answers": await prompter.ask(question_from(message["ask"]))}
+
+        number = message["id"]
+        self._asking.show(
+            number,
+            ask,
+            lambda answer: self._send({**(answer or {"unanswered": True}), "id": number}),
+        )
+
+    async def _interrupted(self) -> None:
+        """Ctrl-C: at a question of ours it means the answer that ends most."""
         if not self._terminal:
-            return SessionCommand.LEAVE
+            self._send({"do": SessionCommand.LEAVE.value})
+            return
+        shown = self._asking.name
+        if shown == _MENU_NAME or str(shown).startswith("again-"):
+            await self._asking.withdraw()
+            self._send({"do": SessionCommand.LEAVE.value})
+            return
+        await self._asking.set_aside()
+        queued = " in the queue or running" if self._job_id else ""
         self._view.pause()
-        again = click.confirm("Start again?", default=False, err=True)
-        return SessionCommand.AGAIN if again else SessionCommand.LEAVE
+        click.echo(_MENU.format(queued=queued), err=True)
+        self._asking.show(_MENU_NAME, lambda: ask_choice("Your choice", "blcr", "l"), self._chosen)
+
+    def _chosen(self, choice: str | None) -> None:
+        if choice == "b":
+            self._send({"do": "background"})
+            click.echo("It goes on in the background: jupyter-hpc status", err=True)
+            self._done = True
+            self._inbox.put_nowait({})
+        elif choice == "r":
+            self._asking.bring_back()
+        else:
+            command = SessionCommand.STOP if choice == "c" else SessionCommand.LEAVE
+            self._send({"do": command.value})
+
+    # -- small things -------------------------------------------------------------------
+
+    def _say(self, text: str) -> None:
+        self._view.pause()
+        click.echo(printable_lines(text), err=True)
+        if self._asking.name is None:
+            self._view.resume()
 
     def _open_browser(self, cluster: str) -> None:
         if not (self._shown.browser and browser_available()):
@@ -146,57 +246,7 @@ class Watcher:
     def _tell_of_token(self, cluster: str) -> None:
         """Where no browser was opened, one that comes by itself is asked for the token once."""
         if not (self._shown.browser and browser_available()):
-            self._view.pause()
-            hint = f"  For a browser that has not been there: jupyter-hpc url {cluster}"
-            click.echo(hint, err=True)
-            self._view.resume()
+            self._say(f"  For a browser that has not been there: jupyter-hpc url {cluster}")
 
-    def _prompter(self) -> Prompter:
-        self._view.pause()
-        return terminal_prompter()
-
-    def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return {"answers": asyncio.run(self._prompter().ask(question_from(asked)))}
-        except PromptNeeded:
-            return {"unanswered": True}
-
-    def _confirm(self, asked: dict[str, Any]) -> dict[str, Any]:
-        question = HostKeyQuestion(**asked)
-        try:
-            return {"confirmed": asyncio.run(self._prompter().confirm_host_key(question))}
-        except PromptNeeded:
-            return {"unanswered": True}
-
-    def _send(self, manager: Background, message: dict[str, Any]) -> None:
-        manager.send(json.dumps(message))
-
-    def _interrupted(self, manager: Background) -> bool:
-        """Ctrl-C: True when this terminal is done with the session."""
-        self._view.pause()
-        if not self._terminal:
-            self._send(manager, {"do": SessionCommand.LEAVE.value})
-            return False
-        queued = " in the queue or running" if self._job_id else ""
-        click.echo(_MENU.format(queued=queued), err=True)
-        try:
-            choice = click.prompt(
-                "Your choice",
-                type=click.Choice(["b", "l", "c", "r"]),
-                default="l",
-                show_choices=False,
-                err=True,
-            )
-        except (click.Abort, KeyboardInterrupt):
-            click.echo(err=True)
-            choice = "l"
-        if choice == "b":
-            self._send(manager, {"do": "background"})
-            click.echo("It goes on in the background: jupyter-hpc status", err=True)
-            return True
-        if choice in ("l", "c"):
-            command = SessionCommand.LEAVE if choice == "l" else SessionCommand.STOP
-            self._send(manager, {"do": command.value})
-        else:
-            self._view.resume()
-        return False
+    def _send(self, message: dict[str, Any]) -> None:
+        self._manager.send(json.dumps(message))

@@ -146,6 +146,39 @@ class Failed(Event):
     code: int
 
 
+@dataclass(frozen=True)
+class Asked(Event):
+    """A question of the session is open, wherever it can be answered; see QUESTIONS."""
+
+    name: ClassVar[str] = "question"
+    question: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Answered(Event):
+    """A question is closed; `where` is one of ANSWERED_WHERE, "" where it settled itself."""
+
+    name: ClassVar[str] = "answered"
+    question: str
+    kind: str
+    answer: str = ""
+    where: str = ""
+
+
+#: The kinds of questions, and how each is asked.
+QUESTIONS = {
+    "again": "Start again?",
+    "login": "Log in again?",
+}
+
+#: Who has answered a question, as it is said to the others.
+ANSWERED_WHERE = {
+    "page": "on the page",
+    "terminal": "in the terminal",
+    "command": "by another command",
+}
+
 CAUSES = (
     "requested",
     "time_limit",

@@ -8,6 +8,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from jupyter_hpc.connect.events import (
+    ANSWERED_WHERE,
+    QUESTIONS,
+    Answered,
+    Asked,
     Authenticating,
     Ended,
     Event,
@@ -31,6 +35,22 @@ _LAST_MOMENT = 253402300799.0
 #: Fields that hold an epoch and are printed as UTC.
 _TIMES = frozenset({"estimated_start"})
 
+#: What follows from an answer.
+_FOLLOWS = {
+    "again": "the session is started again",
+    "leave": "the session is left",
+    "stop": "the job is cancelled",
+    "login": "the login is tried again, and may ask",
+}
+
+
+def _answered(event: Answered) -> str:
+    where = ANSWERED_WHERE.get(event.where)
+    if where is None:
+        return f"No answer is needed any more: {QUESTIONS[event.kind]}"
+    return f"Answered {where}: {_FOLLOWS[event.answer]}."
+
+
 SENTENCES: Mapping[type[Event], Callable[[Any], str]] = {
     Authenticating: lambda event: f"Logging in to {event.host}.",
     Pending: lambda event: f"Job {event.job_id} waits: {event.reason_text}",
@@ -48,6 +68,8 @@ SENTENCES: Mapping[type[Event], Callable[[Any], str]] = {
     TimeLimitNear: lambda event: event.text,
     GpuIdle: lambda event: event.text,
     Failed: lambda event: f"{event.message} {event.hint}".strip(),
+    Asked: lambda event: QUESTIONS[event.kind],
+    Answered: _answered,
     Ended: lambda event: event.text or f"The session is over: {event.cause}.",
 }
 

@@ -13,6 +13,7 @@ import json
 import secrets
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from jupyter_hpc.text import printable
@@ -36,14 +37,25 @@ _SINCE = {
     "failed": "Failed",
 }
 
-#: action -> (states in which it is offered, label, question before it is done)
+
+@dataclass(frozen=True)
+class Button:
+    """Something that the page offers: in some states, or while a question is open."""
+
+    label: str
+    states: tuple[str, ...] = ()
+    question: str = ""  # the kind of question that it answers
+    confirm: tuple[str, ...] = ()  # what is asked before it is done, yes, no
+
+
+#: action -> its button
 _BUTTONS = {
-    "start": (("ended", "failed"), "Start again", ""),
-    "login": ((), "Log in again", ""),
-    "stop": (
-        ("pending",),
+    "start": Button("Start again", question="again"),
+    "login": Button("Log in again", question="login"),
+    "stop": Button(
         "Cancel the job",
-        "Cancel the job? It loses its place in the queue.",
+        states=("pending",),
+        confirm=("It loses its place in the queue.", "Yes, cancel it", "Keep it"),
     ),
 }
 
@@ -57,10 +69,16 @@ def view(status: Mapping[str, Any], actions: Collection[str], now: float) -> dic
     needs_person = _text(status.get("needs_person"))
     name = _text(status.get("title")) or _text(status.get("cluster"))
     headline = _STATES.get(state, state or "Starting")
+    open_questions = status.get("questions")
     buttons = [
-        {"action": action, "label": label, "confirm": confirm}
-        for action, (states, label, confirm) in _BUTTONS.items()
-        if action in actions and (state in states or (action == "login" and needs_person))
+        {
+            "action": action,
+            "label": button.label,
+            "confirm": list(button.confirm),
+            "parameters": parameters,
+        }
+        for action, button in _BUTTONS.items()
+        if action in actions and (parameters := _offered(button, state, open_questions))
     ]
     return {
         "title": f"{headline} · {name}" if name else headline,
@@ -74,6 +92,14 @@ def view(status: Mapping[str, Any], actions: Collection[str], now: float) -> dic
         "busy": state not in ("ended", "failed") and not needs_person,
         "buttons": buttons,
     }
+
+
+def _offered(button: Button, state: str, questions: object) -> dict[str, str] | None:
+    """What the button's action is told, so that it does nothing if it comes too late."""
+    if button.question:
+        asked = questions.get(button.question) if isinstance(questions, Mapping) else None
+        return {"question": _text(asked), "where": "page"} if asked else None
+    return {"while": state, "where": "page"} if state in button.states else None
 
 
 def _facts(status: Mapping[str, Any], state: str, now: float) -> list[list[str]]:
@@ -242,6 +268,12 @@ const make = (tag, text) => {
   return element;
 };
 const shownParts = {};
+// A refusal stays a while: what is shown of the session changes every second.
+let saidUntil = 0;
+function say(text) {
+  saidUntil = text ? Date.now() + 10000 : 0;
+  put("problem", text);
+}
 function rebuild(id, value, elements) {
   const key = JSON.stringify(value);
   if (shownParts[id] === key) return;
@@ -262,11 +294,11 @@ function show(view) {
   rebuild("warnings", view.warnings, () => view.warnings.map(text => make("li", text)));
   rebuild("buttons", view.buttons, () => view.buttons.map(button));
 }
-function act(name) {
+function act(name, parameters) {
   return fetch(own + "actions/" + name, {
     method: "POST",
     headers: { "X-Jupyter-Hpc-Secret": settings.secret, "Content-Type": "application/json" },
-    body: "{}",
+    body: JSON.stringify(parameters || {}),
   });
 }
 async function enter() {
@@ -286,28 +318,41 @@ async function enter() {
   if (location.pathname.startsWith(own)) location.replace("/lab");
   else location.reload();
 }
-function button({ action, label, confirm: question }) {
+function clickable(label, onClick) {
   const element = make("button", label);
   element.type = "button";
-  element.addEventListener("click", async () => {
-    if (question && !window.confirm(question)) return;
+  element.addEventListener("click", () => onClick(element));
+  return element;
+}
+function button({ action, label, confirm, parameters }) {
+  const doIt = async element => {
     element.disabled = true;
-    put("problem", "");
+    say("");
     try {
-      const answer = await act(action);
-      if (!answer.ok) put("problem", (await answer.json()).message || "It did not work.");
+      const answer = await act(action, parameters);
+      if (!answer.ok) say((await answer.json()).message || "It did not work.");
     } catch (error) {
-      put("problem", "jupyter-hpc on this computer did not answer.");
+      say("jupyter-hpc on this computer did not answer.");
     }
     element.disabled = false;
+  };
+  if (!confirm.length) return clickable(label, doIt);
+  // Not a dialog of the browser: that would stay when there is nothing more to answer.
+  const whole = make("span", "");
+  const [question, yes, no] = confirm;
+  const offer = clickable(label, () => {
+    const keep = clickable(no, () => { whole.replaceChildren(offer); offer.focus(); });
+    whole.replaceChildren(make("span", question + " "), clickable(yes, doIt), keep);
+    keep.focus();
   });
-  return element;
+  whole.append(offer);
+  return whole;
 }
 async function look() {
   try {
     const answer = await fetch(own + "status", { cache: "no-store" });
     const status = await answer.json();
-    put("problem", "");
+    if (Date.now() > saidUntil) put("problem", "");
     if (status.open) {
       await enter();
       return;

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_hpc.connect.events import ANSWERED_WHERE
 from jupyter_hpc.connect.proxy.listening import listening
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.errors import (
@@ -48,14 +49,26 @@ class SessionActions:
 
     async def disconnect(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Leave; the job stays."""
-        return await self._finish(SessionCommand.LEAVE)
+        self._check_seen(parameters)
+        return await self._finish(SessionCommand.LEAVE, parameters)
 
     async def stop(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Cancel the job, confirmed by Slurm."""
-        return await self._finish(SessionCommand.STOP)
+        self._check_seen(parameters)
+        return await self._finish(SessionCommand.STOP, parameters)
 
-    async def _finish(self, command: SessionCommand) -> dict[str, Any]:
-        ended = await self._manager.finish(command)
+    def _check_seen(self, parameters: dict[str, Any]) -> None:
+        """`while` is the state that whoever asks has seen; in another one it may not be meant."""
+        seen, state = parameters.get("while"), self._manager.state
+        if seen is not None and seen != state:
+            raise ConnectError(
+                f"This came too late and changes nothing: the session is not {seen} any more, "
+                f"but {state}.",
+                f"To end the session and its job: jupyter-hpc stop {self._manager.name}",
+            )
+
+    async def _finish(self, command: SessionCommand, parameters: dict[str, Any]) -> dict[str, Any]:
+        ended = await self._manager.finish(command, *_answered(parameters))
         # Whoever leaves need not hear how a job that is over went.
         if ended is not None and ended.cause == "failed" and command is SessionCommand.STOP:
             raise ConnectError(ended.text)
@@ -63,12 +76,12 @@ class SessionActions:
 
     async def start_again(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """A new job, after the old one has ended."""
-        self._manager.ask(SessionCommand.AGAIN)
+        self._manager.ask(SessionCommand.AGAIN, *_answered(parameters))
         return {}
 
     async def log_in(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """A person is there to answer a login."""
-        self._manager.allow_prompt()
+        self._manager.ask(SessionCommand.LOGIN, *_answered(parameters))
         return {"text": "The login asks on the terminal, or on your phone."}
 
     async def forward(self, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -186,6 +199,16 @@ class SessionActions:
 def target_name(target: str) -> str:
     """The relay's name for a target as people write it: "6006" or "/path/to/socket"."""
     return target[len("unix:") :] if target.startswith("unix:") else target.rpartition(":")[2]
+
+
+def _answered(parameters: dict[str, Any]) -> tuple[str, str]:
+    """The question that an action answers ("": whatever is open), and where that was done."""
+    where = parameters.get("where")
+    question = parameters.get("question")
+    return (
+        question if isinstance(question, str) else "",
+        where if where in ANSWERED_WHERE else "command",
+    )
 
 
 def forward_target(text: str) -> str:

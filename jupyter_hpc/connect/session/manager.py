@@ -19,14 +19,14 @@ from typing import Any
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.schema import check_options
 from jupyter_hpc.clusters.user_settings import notify_settings
-from jupyter_hpc.connect.events import Ended, Event, Sink, Warned
+from jupyter_hpc.connect.events import Answered, Asked, Ended, Event, PersonNeeded, Sink, Warned
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.proxy.server import LocalProxy
 from jupyter_hpc.connect.sentences import sentence
 from jupyter_hpc.connect.session.actions import SessionActions
-from jupyter_hpc.connect.session.commands import SessionCommand
+from jupyter_hpc.connect.session.commands import Questions, SessionCommand
 from jupyter_hpc.connect.session.connections import ClusterConnections, CurrentRunner
 from jupyter_hpc.connect.session.notify.notices import Notices
 from jupyter_hpc.connect.session.status import SessionStatus
@@ -93,6 +93,7 @@ class Manager:
         self._runner: CurrentRunner | None = None
         self._leaving = False
         self._again = asyncio.Event()
+        self._questions = Questions(self.on_event)
         self._ended: asyncio.Future[Ended] | None = None
 
     def _session_name(self, records: Records) -> str:
@@ -112,10 +113,19 @@ class Manager:
     def job_id(self) -> str:
         return self._supervisor.job_id if self._supervisor is not None else ""
 
-    def ask(self, command: SessionCommand) -> None:
-        """From a signal, the terminal or an action."""
+    def ask(self, command: SessionCommand, question: str = "", where: str = "command") -> None:
+        """From a signal, the terminal or an action.
+
+        `question` is the one that it answers, `where` the place (events.ANSWERED_WHERE).
+        Raises ConnectError if the question has been answered by somebody else.
+        """
+        self._questions.answer(command, question, where)
+        if command is SessionCommand.LOGIN:
+            self.allow_prompt()
+            return
         self._again.set()
         if command is SessionCommand.AGAIN:
+            self._status = self._new_status()  # at once: from now on nobody sees an ended session
             return
         self._leaving = True
         if self._supervisor is not None:
@@ -136,7 +146,6 @@ class Manager:
                 if self._leaving or not await self._wait_again():
                     return ended
                 self._again.clear()
-                self._status = self._new_status()
         except HpcError as error:
             _log.error("the session could not go on: %s", error)
             raise
@@ -180,10 +189,13 @@ class Manager:
         """Whether somebody wants a new job while the page still offers one."""
         if not self._keep_page:
             return False
+        self._questions.open("again")
         try:
             await within(self._again.wait(), self._keep_page)
         except (TimeoutError, asyncio.TimeoutError):
             return False
+        finally:
+            self._questions.withdraw("again")
         return not self._leaving
 
     # -- the local port -----------------------------------------------------------------
@@ -256,9 +268,14 @@ class Manager:
         return self._supervisor
 
     @property
+    def state(self) -> str:
+        """The session's state, by the newest event."""
+        return self._status.state
+
+    @property
     def over(self) -> bool:
         """Whether the job has ended and only the page is still here."""
-        return self._status.state == "ended"
+        return self.state == "ended"
 
     @property
     def needs_person(self) -> str:
@@ -269,9 +286,11 @@ class Manager:
     def proxy(self) -> LocalProxy | None:
         return self._proxy
 
-    async def finish(self, command: SessionCommand) -> Ended | None:
-        """Ask for the end of the session and wait for it."""
-        self.ask(command)
+    async def finish(
+        self, command: SessionCommand, question: str = "", where: str = "command"
+    ) -> Ended | None:
+        """Ask for the end of the session and wait for it; otherwise like `ask`."""
+        self.ask(command, question, where)
         return await asyncio.shield(self._ended) if self._ended is not None else None
 
     # -- what is shown ------------------------------------------------------------------
@@ -283,6 +302,10 @@ class Manager:
         self._write_record()
         self._notices.on_event(event)
         self._sink(event)
+        if isinstance(event, PersonNeeded):
+            self._questions.open("login")
+        elif not self._status.needs_person and not isinstance(event, (Asked, Answered)):
+            self._questions.withdraw("login")
 
     def on_link(self, link: Link | None) -> None:
         token = self._supervisor.token if self._supervisor is not None else ""

@@ -6,7 +6,16 @@ import dataclasses
 import time
 from typing import Any
 
-from jupyter_hpc.connect.events import Ended, Event, PersonNeeded, Reconnected, Reconnecting, Warned
+from jupyter_hpc.connect.events import (
+    Answered,
+    Asked,
+    Ended,
+    Event,
+    PersonNeeded,
+    Reconnected,
+    Reconnecting,
+    Warned,
+)
 from jupyter_hpc.connect.sentences import as_json, sentence
 from jupyter_hpc.text import printable
 
@@ -29,6 +38,7 @@ class SessionStatus:
         self._port = port
         self._since = time.time()
         self._warnings: list[str] = []
+        self._questions: dict[str, str] = {}  # kind -> the open question
         self._event: Event | None = None  # the last one that is the session's state
         self._before: Event | None = None  # the one before the connection was lost
 
@@ -38,8 +48,15 @@ class SessionStatus:
 
     def take(self, event: Event) -> None:
         """Bring the status up to date."""
+        if isinstance(event, Asked):
+            self._questions[event.kind] = event.question
+            return
+        if isinstance(event, Answered):
+            self._questions.pop(event.kind, None)
+            return
         if isinstance(event, PersonNeeded):
             self.needs_person = sentence(event)
+            return
         if isinstance(event, Warned):
             self._warnings = [*self._warnings, sentence(event)][-_MAX_WARNINGS:]
             return
@@ -56,6 +73,7 @@ class SessionStatus:
             setattr(self, key, getattr(event, key, getattr(self, key)))
         if isinstance(event, Ended):
             self.ends_at = None
+            self._warnings = []  # they were about the job that is over
         self._event = event
 
     def snapshot(self) -> dict[str, Any]:
@@ -80,6 +98,7 @@ class SessionStatus:
             "ends_at": self.ends_at,
             "warnings": list(self._warnings),
             "needs_person": self.needs_person,
+            "questions": dict(self._questions),
             "ended": {"state": event.state, "cause": event.cause}
             if isinstance(event, Ended)
             else None,

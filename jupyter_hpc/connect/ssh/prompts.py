@@ -107,12 +107,17 @@ class NoPrompter:
 
 
 class TerminalPrompter:
-    """Asks on the terminal of this process, also when its input and output go elsewhere."""
+    """Asks on the terminal of this process, also when its input and output go elsewhere.
+
+    `patient`: for a question that comes at any hour. It stays open for as long as it takes, and
+    what was typed before it was asked is no answer.
+    """
 
     can_ask = True
 
-    def __init__(self, terminal: str = _TERMINAL) -> None:
+    def __init__(self, terminal: str = _TERMINAL, *, patient: bool = False) -> None:
         self._terminal = terminal
+        self._patient = patient
 
     async def ask(self, question: Question) -> list[str]:
         about = [printable_lines(part).strip() for part in (question.title, question.text)]
@@ -169,7 +174,7 @@ class TerminalPrompter:
         def read() -> None:
             outcome: str | Exception
             try:
-                outcome = _read_line(self._terminal, prompt, echo, stop)
+                outcome = _read_line(self._terminal, prompt, echo, stop, fresh=self._patient)
             except (OSError, EOFError) as error:
                 outcome = _unanswered(error)
             with contextlib.suppress(RuntimeError):
@@ -178,7 +183,7 @@ class TerminalPrompter:
         thread = threading.Thread(target=read, name="prompt", daemon=True)
         thread.start()
         try:
-            return await within(answer, MAX_ANSWER_SECONDS)
+            return await within(answer, None if self._patient else MAX_ANSWER_SECONDS)
         except (TimeoutError, asyncio.TimeoutError):
             raise _unanswered(EOFError("no answer was typed")) from None
         finally:
@@ -186,13 +191,13 @@ class TerminalPrompter:
             thread.join(1.0)
 
 
-def terminal_prompter() -> Prompter:
+def terminal_prompter(*, patient: bool = False) -> Prompter:
     """The terminal if this process has one, else nobody."""
     try:
         os.close(os.open(_output(_TERMINAL), os.O_WRONLY))
     except OSError:
         return NoPrompter()
-    return TerminalPrompter()
+    return TerminalPrompter(patient=patient)
 
 
 def _output(terminal: str) -> str:
@@ -206,16 +211,30 @@ def _unanswered(error: Exception) -> PromptNeeded:
     )
 
 
-def _read_line(terminal: str, prompt: str, echo: bool, stop: threading.Event) -> str:
+def _read_line(
+    terminal: str, prompt: str, echo: bool, stop: threading.Event, *, fresh: bool
+) -> str:
     if sys.platform == "win32":
-        return _read_console(prompt, echo, stop)
+        return _read_console(prompt, echo, stop, fresh=fresh)
     descriptor = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
     try:
+        if fresh:
+            _forget_typed(descriptor)
         with _hidden(descriptor, not echo):
             os.write(descriptor, prompt.encode())
             return _read_ready(descriptor, stop)
     finally:
+        if stop.is_set():
+            _forget_typed(descriptor)  # half an answer must not be the start of another
         os.close(descriptor)
+
+
+def _forget_typed(descriptor: int) -> None:
+    if sys.platform != "win32":
+        import termios
+
+        with contextlib.suppress(termios.error):
+            termios.tcflush(descriptor, termios.TCIFLUSH)
 
 
 def _read_ready(descriptor: int, stop: threading.Event) -> str:
@@ -252,7 +271,7 @@ def _hidden(descriptor: int, hide: bool) -> Iterator[None]:
             os.write(descriptor, b"\n")
 
 
-def _read_console(prompt: str, echo: bool, stop: threading.Event) -> str:
+def _read_console(prompt: str, echo: bool, stop: threading.Event, *, fresh: bool) -> str:
     """The Windows console, key by key."""
     if sys.platform != "win32":
         raise OSError("this is not a Windows console")
@@ -262,6 +281,8 @@ def _read_console(prompt: str, echo: bool, stop: threading.Event) -> str:
         for char in text:
             msvcrt.putwch(char)
 
+    while fresh and msvcrt.kbhit():
+        msvcrt.getwch()
     show(prompt)
     typed = ""
     while not stop.wait(0.0 if msvcrt.kbhit() else 0.05):

@@ -48,6 +48,7 @@ def test_a_pending_job_shows_reason_estimate_and_time_waited() -> None:
     assert page["warnings"] == ["The site is in maintenance tomorrow."] and page["busy"]
     assert [button["action"] for button in page["buttons"]] == ["stop"]
     assert page["buttons"][0]["confirm"]
+    assert page["buttons"][0]["parameters"] == {"while": "pending", "where": "page"}
 
 
 def test_an_ended_session_says_why_and_offers_to_start_again() -> None:
@@ -58,6 +59,7 @@ def test_an_ended_session_says_why_and_offers_to_start_again() -> None:
             "text": "The job reached its time limit.",
             "since": NOW - 60,
             "ends_at": NOW - 61,
+            "questions": {"again": "again-1"},
         },
         "stop",
         "start",
@@ -65,11 +67,18 @@ def test_an_ended_session_says_why_and_offers_to_start_again() -> None:
     assert page["headline"] == "The session has ended" and not page["busy"]
     assert page["facts"] == [["Ended", "1 min 0 s ago"]]
     assert [button["action"] for button in page["buttons"]] == ["start"]
-    assert shown({"state": "ended"})["buttons"] == [], "an action that nobody offers"
+    assert page["buttons"][0]["parameters"] == {"question": "again-1", "where": "page"}
+    assert shown({"state": "ended"}, "start")["buttons"] == [], "answered already"
+    assert shown({"questions": {"again": "1"}})["buttons"] == [], "an action that nobody offers"
 
 
 def test_a_needed_person_is_called() -> None:
-    status = {"state": "reconnecting", "needs_person": "A login is needed.", "since": NOW - 5}
+    status = {
+        "state": "reconnecting",
+        "needs_person": "A login is needed.",
+        "questions": {"login": "login-1"},
+        "since": NOW - 5,
+    }
     page = shown(status, "login", "stop")
     assert page["needs_person"] == "A login is needed." and not page["busy"]
     assert [button["action"] for button in page["buttons"]] == ["login"]

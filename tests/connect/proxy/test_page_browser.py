@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
@@ -90,16 +89,34 @@ async def test_hostile_text_stays_text(world: World, tab: Page) -> None:
 
 async def test_a_button_acts_after_its_question(world: World, tab: Page) -> None:
     await tab.goto(f"http://localhost:{world.port}/lab")
-    tab.once("dialog", lambda dialog: asyncio.ensure_future(dialog.dismiss()))
     await tab.get_by_role("button", name="Cancel the job").click()
+    await tab.get_by_text("It loses its place in the queue.").wait_for()
+    await tab.get_by_role("button", name="Keep it").click()
     await stays(lambda: world.done == [], seconds=0.2)
-    tab.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
     await tab.get_by_role("button", name="Cancel the job").click()
+    await tab.get_by_role("button", name="Yes, cancel it").click()
     await until(lambda: world.done)
-    assert world.done == [("stop", {})]
-    world.state.update(state="ended", text="The job was cancelled by you.")
+    assert world.done == [("stop", {"while": "pending", "where": "page"})]
+    world.state.update(
+        state="ended", text="The job was cancelled by you.", questions={"again": "again-1"}
+    )
     await tab.get_by_role("button", name="Start again").wait_for()
     await picture(tab, "ended")
+
+
+async def test_a_question_disappears_when_there_is_nothing_more_to_answer(
+    world: World, tab: Page
+) -> None:
+    await tab.goto(f"http://localhost:{world.port}/lab")
+    await tab.get_by_role("button", name="Cancel the job").click()
+    await tab.get_by_text("It loses its place in the queue.").wait_for()
+    world.state.update(state="running", text="The job has its node.")
+    await tab.get_by_text("It loses its place in the queue.").wait_for(state="detached")
+    world.state.update(state="ended", text="Over.", questions={"again": "again-1"})
+    await tab.get_by_role("button", name="Start again").wait_for()
+    world.state.update(questions={})
+    await tab.get_by_role("button").wait_for(state="detached")
+    assert world.done == []
 
 
 async def test_a_proxy_that_ends_is_said_and_one_that_returns_is_found(

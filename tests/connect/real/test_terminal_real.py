@@ -6,12 +6,16 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from jupyter_hpc.connect.session.client import ask_manager
+from jupyter_hpc.connect.session.store import SessionRecord
+from jupyter_hpc.errors import ConnectError
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.real.sessions import command, connected, environment, run
+from tests.connect.real.sessions import command, connected, environment, record, run
 from tests.connect.real.terminal import Terminal
 from tests.waiting import eventually
 
@@ -94,6 +98,55 @@ def test_connect_opens_a_session_in_the_background_anew_when_its_job_is_over(
     eventually(lambda: state() == "ended")
     assert run(laptop, "connect", "mini", "--detach").returncode == 0
     assert state() == "ready" and first not in cluster.jobs()
+
+
+def test_page_and_terminal_answer_one_question(cluster: Cluster, laptop: Laptop) -> None:
+    """Whoever is first decides; the other's question goes, and a late answer changes nothing."""
+
+    def ended() -> dict[str, str]:
+        """Cancel the job; the question that is open then."""
+        cluster.run("login1", ["scancel", cluster.jobs()[0]])
+        terminal.expect(r"(?s)The job was cancelled by .*Start again\? \[y/N\]:")
+        return dict(_status(laptop)["questions"])
+
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect(r"over ssh\): http")
+        terminal.type("\n")  # typed before it was asked: no answer
+        question = ended()
+        _on_page(laptop, "start", question["again"])
+        terminal.expect("Answered on the page: the session is started again")
+        terminal.type("\n")  # the Enter that used to drop the new session
+        terminal.expect(r"over ssh\): http")
+        question = ended()
+        terminal.type("y\n")
+        eventually(lambda: not _status(laptop)["questions"])
+        with pytest.raises(ConnectError, match="Answered in the terminal"):
+            _on_page(laptop, "start", question["again"])
+        terminal.expect(r"over ssh\): http")
+        ended()
+        terminal.type("\n")
+        assert terminal.wait() == 1
+    eventually(lambda: _no_manager(laptop))
+
+
+def test_another_command_takes_the_menu_away(cluster: Cluster, laptop: Laptop) -> None:
+    with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+        terminal.expect(r"over ssh\): http")
+        terminal.control_c()
+        terminal.expect("Your choice")
+        assert run(laptop, "stop", "mini").returncode == 0
+        terminal.expect("was cancelled, as asked")
+        assert terminal.wait() == 0
+
+
+def _status(laptop: Laptop) -> dict[str, Any]:
+    return ask_manager(SessionRecord(**record(laptop, "mini")), "status")
+
+
+def _on_page(laptop: Laptop, action: str, question: str) -> None:
+    """What a click on the page's button does."""
+    answer = {"question": question, "where": "page"}
+    ask_manager(SessionRecord(**record(laptop, "mini")), action, answer)
 
 
 def test_cancelling_while_the_job_waits(cluster: Cluster, laptop: Laptop) -> None:

@@ -42,7 +42,8 @@ class Supervised:
         Supervised.made.append(self)
 
     def ask(self, command: SessionCommand) -> None:
-        self.end.set_result(Ended("RUNNING", "requested", f"{command.value} was asked for."))
+        if not self.end.done():
+            self.end.set_result(Ended("RUNNING", "requested", f"{command.value} was asked for."))
 
     def allow_prompt(self) -> None:
         self.prompts_allowed += 1
@@ -155,8 +156,10 @@ async def test_a_new_job_on_the_same_port(records: Records) -> None:
     )
     running, supervisor = await started(manager)
     port = manager.port
+    with pytest.raises(HpcError, match="nothing to start again"):
+        manager.ask(SessionCommand.AGAIN)
     supervisor.end.set_result(Ended("TIMEOUT", "time_limit", "Over."))
-    await until(lambda: manager.over)
+    await until(lambda: manager._snapshot()["questions"])
     manager.ask(SessionCommand.AGAIN)
     await until(lambda: len(Supervised.made) == 2)
     assert manager.port == port and not manager.over

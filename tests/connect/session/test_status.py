@@ -7,6 +7,8 @@ import time
 import pytest
 
 from jupyter_hpc.connect.events import (
+    Answered,
+    Asked,
     Authenticating,
     Ended,
     Event,
@@ -77,7 +79,7 @@ def test_a_needed_person_is_shown_until_all_is_well(status: SessionStatus) -> No
     status.take(_READY)
     status.take(PersonNeeded("Log in again."))
     assert status.snapshot()["needs_person"] == "Log in again."
-    assert status.snapshot()["warnings"] == ["Log in again."]
+    assert status.snapshot()["warnings"] == [], "it would be there twice, and stay"
     status.take(Reconnected(3.0))
     assert status.snapshot()["needs_person"] == ""
 
@@ -92,6 +94,17 @@ def test_the_newest_warnings_stay(status: SessionStatus) -> None:
 def test_a_session_that_is_over_has_no_time_left(status: SessionStatus) -> None:
     status.take(Starting("7", "cpu01"))
     status.ends_at = time.time() + 600
+    status.take(Warned("The job's time limit comes in 12 minutes."))
     status.take(Ended("CANCELLED", "cancelled", "It was cancelled."))
     assert status.snapshot()["ends_at"] is None
     assert status.snapshot()["ended"] == {"state": "CANCELLED", "cause": "cancelled"}
+    assert status.snapshot()["warnings"] == [], "they were about the job that is over"
+
+
+def test_open_questions_are_shown_until_they_are_answered(status: SessionStatus) -> None:
+    status.take(Ended("TIMEOUT", "time_limit"))
+    status.take(Asked("again-1", "again"))
+    assert status.snapshot()["questions"] == {"again": "again-1"}
+    assert status.snapshot()["state"] == "ended"
+    status.take(Answered("again-1", "again", "again", "page"))
+    assert status.snapshot()["questions"] == {}
