@@ -16,6 +16,7 @@ HpcError
    · UnreadableAnswer      Slurm's output has a shape that we do not know
  · ConnectError            the way from the laptop to the node is not open
    · Unreachable           no host answered (transient)
+   · LoginsPaused          the next login that nobody asked for waits its turn (transient)
    · AuthenticationFailed  the login host said no; never retried by itself
    · PromptNeeded          a person has to answer, and there is no terminal
    · HostKeyRefused        the host key is unknown and declined, or has changed
@@ -120,6 +121,16 @@ class Unreachable(ConnectError):
     """No host answered on the network."""
 
     transient = True
+
+
+class LoginsPaused(ConnectError):
+    """Too many logins did not last: the next one that nobody asked for comes in `seconds`."""
+
+    transient = True
+
+    def __init__(self, message: str, hint: str, seconds: float) -> None:
+        super().__init__(message, hint)
+        self.seconds = seconds
 
 
 class AuthenticationFailed(ConnectError):

@@ -66,6 +66,8 @@ def already_running(
             return already_running(options, shown, records, terminal=terminal)
         record.wait_gone()
         return False
+    if status.get("next_try"):
+        ask_manager(record, "try")
     fields = status.get("event") or as_json(Starting("", ""), record.cluster, time.time())
     if shown.as_json:
         print_json(fields)

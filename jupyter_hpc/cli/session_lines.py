@@ -34,6 +34,7 @@ _EMPTY: Entry = {
     "cost": None,
     "cost_unit": None,
     "reason": None,
+    "next_try": None,
     "problem": None,
     "port": None,
     "url": None,
@@ -66,6 +67,8 @@ def here(record: SessionRecord) -> Entry:
         return {**entry, "state": "silent"}
     for key in ("state", "job_id", "node", "transport"):
         entry[key] = answer.get(key) or entry[key]
+    next_try = answer.get("next_try") or 0.0
+    entry["next_try"] = _utc(next_try) if next_try > time.time() else None
     return {**entry, "ends_at": _utc(answer.get("ends_at"))}
 
 
@@ -143,7 +146,12 @@ def line(entry: Entry) -> str:
         return printable(f"{entry['cluster']}: not asked: {entry['problem']}")
     words = printable(f"{entry['cluster']}: " + ", ".join(_parts(entry)))
     if entry["here"]:
-        return words + f"\n  {entry['url']}   process {entry['pid']}"
+        words += f"\n  {entry['url']}   process {entry['pid']}"
+        if entry["next_try"]:
+            wait = duration(_epoch(entry["next_try"]) - time.time())
+            words += f"\n  The next try comes in {wait}. Now: jupyter-hpc connect "
+            words += printable(entry["cluster"])
+        return words
     below = [f"  {entry['problem']}"] if entry["problem"] else []
     said = {"Come back:": entry["connect"], "End it:": entry["stop"]}
     below.append("  " + "   ".join(f"{word} {what}" for word, what in said.items() if what))

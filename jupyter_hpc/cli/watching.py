@@ -34,6 +34,7 @@ What should happen?
   b  keep going in the background (the page and the tunnel stay)
   l  leave: the job stays{queued}, nothing runs here
   c  cancel the job
+  t  try now to reconnect, if it waits before it does
   r  return
 """
 
@@ -143,6 +144,8 @@ class Watcher:
             print_json(event)
         else:
             self._view.show(event)
+        if event.get("next_try") and self._terminal:
+            self._say("  To try now: Ctrl-C, then t.")
         self._job_id = event.get("job_id") or self._job_id
         self._name = event["cluster"]
         if not self._opened and kind in ("pending", "ready"):
@@ -213,7 +216,7 @@ class Watcher:
         queued = " in the queue or running" if self._job_id else ""
         self._view.pause()
         click.echo(_MENU.format(queued=queued), err=True)
-        self._asking.show(_MENU_NAME, lambda: ask_choice("Your choice", "blcr", "l"), self._chosen)
+        self._asking.show(_MENU_NAME, lambda: ask_choice("Your choice", "blctr", "l"), self._chosen)
 
     def _chosen(self, choice: str | None) -> None:
         if choice == "b":
@@ -221,7 +224,9 @@ class Watcher:
             click.echo("It goes on in the background: jupyter-hpc status", err=True)
             self._done = True
             self._inbox.put_nowait({})
-        elif choice == "r":
+        elif choice in ("r", "t"):
+            if choice == "t":
+                self._send({"do": SessionCommand.TRY.value})
             self._asking.bring_back()
         else:
             command = SessionCommand.STOP if choice == "c" else SessionCommand.LEAVE

@@ -84,12 +84,16 @@ class Ready(Event):
 
 @dataclass(frozen=True)
 class Reconnecting(Event):
-    """The connection is away; sent again with `because` while it stays so."""
+    """The connection is away; sent again with `because` while it stays so.
+
+    `next_try` is when it is tried again, where that is not at once; a person may want it now.
+    """
 
     name: ClassVar[str] = "reconnecting"
     session_state: ClassVar[str] = "reconnecting"
     text: str
     because: str = ""
+    next_try: float | None = None
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from jupyter_hpc.text import duration, printable
 _LAST_MOMENT = 253402300799.0
 
 #: Fields that hold an epoch and are printed as UTC.
-_TIMES = frozenset({"estimated_start"})
+_TIMES = frozenset({"estimated_start", "next_try"})
 
 #: What follows from an answer.
 _FOLLOWS = {

@@ -52,6 +52,7 @@ class Button:
 _BUTTONS = {
     "start": Button("Start again", question="again"),
     "login": Button("Log in again", question="login"),
+    "try": Button("Try now", states=("paused",)),
     "stop": Button(
         "Cancel the job",
         states=("pending",),
@@ -70,6 +71,8 @@ def view(status: Mapping[str, Any], actions: Collection[str], now: float) -> dic
     name = _text(status.get("title")) or _text(status.get("cluster"))
     headline = _STATES.get(state, state or "Starting")
     open_questions = status.get("questions")
+    next_try = _number(status.get("next_try"))
+    offers = "paused" if next_try is not None and next_try > now else state
     buttons = [
         {
             "action": action,
@@ -78,7 +81,7 @@ def view(status: Mapping[str, Any], actions: Collection[str], now: float) -> dic
             "parameters": parameters,
         }
         for action, button in _BUTTONS.items()
-        if action in actions and (parameters := _offered(button, state, open_questions))
+        if action in actions and (parameters := _offered(button, offers, open_questions))
     ]
     return {
         "title": f"{headline} · {name}" if name else headline,
@@ -108,6 +111,9 @@ def _facts(status: Mapping[str, Any], state: str, now: float) -> list[list[str]]
     if since is not None and state in _SINCE:
         passed = duration(now - since)
         facts.append([_SINCE[state], f"{passed} ago" if state in ("ended", "failed") else passed])
+    next_try = _number(status.get("next_try"))
+    if next_try is not None and next_try > now:
+        facts.append(["Next try", clock(next_try, now)])
     start = _number(status.get("estimated_start"))
     if start is not None and state == "pending":
         facts.append(["Estimated start", clock(start, now)])

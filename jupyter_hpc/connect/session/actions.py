@@ -38,6 +38,7 @@ class SessionActions:
             "start": self.start_again,
             "enter": self.enter,
             "login": self.log_in,
+            "try": self.try_now,
             "forward": self.forward,
             "forwards": self.forwards,
             "end-forward": self.end_forward,
@@ -83,6 +84,11 @@ class SessionActions:
         """A person is there to answer a login."""
         self._manager.ask(SessionCommand.LOGIN, *_answered(parameters))
         return {"text": "The login asks on the terminal, or on your phone."}
+
+    async def try_now(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Reconnect now, and not after the pause."""
+        self._manager.ask(SessionCommand.TRY)
+        return {}
 
     async def forward(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Bring a port or socket of the node to a local port; says whether anything listens."""

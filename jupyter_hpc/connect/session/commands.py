@@ -21,6 +21,7 @@ class SessionCommand(Enum):
     STOP = "stop"  #: the job is cancelled
     AGAIN = "again"  #: a new job, after the old one has ended
     LOGIN = "login"  #: a person is there to answer a login
+    TRY = "try"  #: reconnect now, and not after the pause
 
 
 #: Commands that are nothing but an answer: the kind of question that each needs, and what is

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress, StepRunner
+from jupyter_hpc.connect.session.retry import LoginPace
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection
 from jupyter_hpc.connect.ssh.login import KeyRing, Reachable, find_master, open_login, probe
 from jupyter_hpc.connect.ssh.prompts import NoPrompter, Prompter
 from jupyter_hpc.connect.tunnel import transports
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.connect.tunnel.transports import Attach, Connections
-from jupyter_hpc.errors import PipeRefused, PromptNeeded, Unreachable, UsageError
+from jupyter_hpc.errors import (
+    CommandError,
+    ConnectError,
+    PipeRefused,
+    PromptNeeded,
+    Unreachable,
+    UsageError,
+)
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, Runner
 from jupyter_hpc.slurm import allocate
 
@@ -29,9 +36,12 @@ T = TypeVar("T")
 #: A second hop, or a pipe, through a healthy login connection takes a fraction of this.
 _HOP_SECONDS = 15.0
 
-#: Logins that nobody asked for, at most so many in so many seconds. A host that ends each
-#: connection at once would else be logged in to for ever, which sites take for an attack.
-_MAX_LOGINS, _LOGIN_SPAN_SECONDS = 6, 120.0
+#: A login that is under way is given up when the host says nothing for so long: the network may
+#: have forgotten the connection. Twice the time that a whole login took, within these bounds.
+_QUIET_SECONDS = (3.0, 15.0)
+
+#: While a pipe is made, the login host is asked for an answer so often, and waited for so long.
+_ANSWER_EVERY_SECONDS, _ANSWER_SECONDS = 1.0, 2.0
 
 
 class ClusterConnections:
@@ -54,7 +64,9 @@ class ClusterConnections:
         self._node_name = ""
         self._job_id = ""
         self._needs_person = False
-        self._logins: deque[float] = deque(maxlen=_MAX_LOGINS)
+        self._logging_in = False
+        self._quiet = _QUIET_SECONDS[0]
+        self.pace = LoginPace()
 
     @property
     def login(self) -> LoginConnection:
@@ -87,33 +99,36 @@ class ClusterConnections:
                     "terminal.",
                 )
         else:
-            if not ask:
-                self._spend_login(reachable)
             login = await self._open(prompter, reachable)
+            if not ask and login.kind != "control-master":
+                self.pace.completed()
         self.close()
         self._needs_person = login.needs_person
         self._connections = Connections(login, prompter)
 
-    def _spend_login(self, reachable: Reachable | None) -> None:
-        """Unreachable when there were too many logins; whoever calls comes back later."""
-        now = time.monotonic()
-        if len(self._logins) == _MAX_LOGINS and now - self._logins[0] < _LOGIN_SPAN_SECONDS:
-            if reachable is not None:
-                reachable.close()
-            raise Unreachable(
-                f"{self._profile.login.host[0]} has ended {_MAX_LOGINS} connections within "
-                f"{_LOGIN_SPAN_SECONDS:g} s; the next login waits.",
-                "Look at the host with ssh: it may be ending your processes.",
-            )
-        self._logins.append(now)
-
     async def _open(self, prompter: Prompter, reachable: Reachable | None) -> LoginConnection:
         settings = self._profile.login
+        began = time.monotonic()
+        self._logging_in = True
+        # Where a person may be asked, a slow answer is better than another question.
+        quiet = self._quiet if isinstance(prompter, NoPrompter) else None
+        shortest, longest = _QUIET_SECONDS
         try:
-            return await open_login(settings, prompter, ring=self._ring, reachable=reachable)
+            login = await open_login(
+                settings, prompter, ring=self._ring, reachable=reachable, quiet=quiet
+            )
         except UsageError as error:
             # The profile's own sentence often says what is missing: a VPN, a running demo.
             raise UsageError(error.message, f"{error.hint} {settings.network}".strip()) from error
+        except Unreachable:
+            self._quiet = min(longest, self._quiet * 2)
+            raise
+        finally:
+            self._logging_in = False
+        if not login.needs_person:
+            took = time.monotonic() - began
+            self._quiet = min(longest, max(shortest, 2 * took))
+        return login
 
     async def approach(self, node: str, job_id: str) -> None:
         """Get as near to the job's node as this site lets us: over SSH, else by steps."""
@@ -186,8 +201,33 @@ class ClusterConnections:
         return Attach(self._node_name, tuple(address.attach_argv), tuple(step), direct)
 
     async def probe(self) -> Reachable:
-        """The login host's network answer; sends nothing that counts as a login."""
+        """The login host's network answer; sends nothing that counts as a login.
+
+        LoginsPaused if there were too many of them.
+        """
+        if not self._needs_person:
+            self.pace.check(self._profile.login.host[0])
         return await probe(self._profile.login, ring=self._ring)
+
+    async def login_answers(self) -> bool:
+        """Whether the login connection still brings an answer."""
+        try:
+            return (await self.login.runner.run(["true"], timeout=_ANSWER_SECONDS)).ok
+        except (CommandError, ConnectError):
+            return False
+
+    async def lost(self) -> None:
+        """Returns once the login connection does not answer any more; it is closed then.
+
+        Nothing is said of an old one while a new one is made, nor of one that only a person
+        could replace.
+        """
+        while True:
+            await asyncio.sleep(_ANSWER_EVERY_SECONDS)
+            trusted = not self.alive or self._logging_in or self._needs_person
+            if not trusted and not await self.login_answers():
+                self.close()
+                return
 
     def close(self) -> None:
         """Let go of all connections; what runs on the cluster goes on."""

@@ -119,6 +119,10 @@ class Manager:
         `question` is the one that it answers, `where` the place (events.ANSWERED_WHERE).
         Raises ConnectError if the question has been answered by somebody else.
         """
+        if command is SessionCommand.TRY:
+            if self._supervisor is not None:
+                self._supervisor.try_now()
+            return
         self._questions.answer(command, question, where)
         if command is SessionCommand.LOGIN:
             self.allow_prompt()

@@ -14,12 +14,15 @@ from jupyter_hpc.connect.tunnel.link_events import (
     LinkSuspect,
     LinkUp,
 )
-from jupyter_hpc.errors import HpcError
+from jupyter_hpc.errors import HpcError, LoginsPaused
 
 _log = logging.getLogger(__name__)
 
 #: Most outages are over by then; who still waits is told why.
 BECAUSE_AFTER_SECONDS = 30.0
+
+#: A pause that is worth a word, and a way to end it.
+_LONG_PAUSE_SECONDS = 4.0
 
 _INTERRUPTED = "The connection is interrupted; reconnecting."
 
@@ -51,7 +54,16 @@ class Outage:
         """An attempt to come back failed; the next one comes after `pause` seconds."""
         because = _reason(error)
         _log.info("an attempt to reconnect failed, the next in %.1f s: %s", pause, because)
-        self._tell(because)
+        if pause < _LONG_PAUSE_SECONDS:
+            self._tell(because)
+        else:
+            self._tell_pause(because, pause)
+
+    def logins_paused(self, error: LoginsPaused) -> None:
+        """The next login waits, because of a limit of our own."""
+        _log.info("%s", error)
+        if error.seconds >= _LONG_PAUSE_SECONDS:
+            self._tell_pause(error.message, error.seconds)
 
     def probe_failed(self, error: BaseException) -> None:
         """The host does not answer; there are many of these, and they say the same."""
@@ -67,6 +79,13 @@ class Outage:
         if time.monotonic() - self._since >= self._because_after:
             self._because = because
             self._sink(Reconnecting(self._text, because))
+
+    def _tell_pause(self, because: str, pause: float) -> None:
+        """Said at once: who would rather not wait can say so."""
+        if self._since is not None:
+            self._because = because
+            next_try = round(time.time() + pause, 1)
+            self._sink(Reconnecting(self._text, because, next_try=next_try))
 
     def person_needed(self, error: HpcError) -> None:
         """Nothing more is tried until somebody answers."""

@@ -18,9 +18,6 @@ from jupyter_hpc.slurm.models import Phase
 
 _log = logging.getLogger(__name__)
 
-#: A login connection that does not answer for so long is not waited for.
-_ANSWER_SECONDS = 2.0
-
 
 class ServerGone(Exception):
     """The job lives, but nothing of Jupyter does: it has to be started again."""
@@ -55,16 +52,10 @@ class PipeSource:
         log in again and again.
         """
         if self._connections.alive and (
-            self._link.state == "down" or (self._failed and await self._login_answers())
+            self._link.state == "down" or (self._failed and await self._connections.login_answers())
         ):
             return None
         return await self._connections.probe()
-
-    async def _login_answers(self) -> bool:
-        try:
-            return (await self._connections.login.runner.run(["true"], timeout=_ANSWER_SECONDS)).ok
-        except (CommandError, ConnectError):
-            return False
 
     async def open_pipe(self, reachable: Any, ask: bool) -> BytePipe:
         """A new pipe, over a new login where the host had to be probed for it."""

@@ -20,14 +20,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from jupyter_hpc.connect.session.outage import Outage
-from jupyter_hpc.connect.session.retry import AWAY, Retry, limited
+from jupyter_hpc.connect.session.retry import AWAY, LoginPace, Retry, limited
 from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link, session_taken
-from jupyter_hpc.errors import ConnectError, HpcError, Unreachable
+from jupyter_hpc.errors import HpcError, PipeRefused, Unreachable
 from jupyter_hpc.waiting import finish
 
 _log = logging.getLogger(__name__)
@@ -51,6 +51,15 @@ class OpenPipe(Protocol):
     """Makes a new pipe to the relay; see the module's text."""
 
     def __call__(self, reachable: Any, ask: bool) -> Awaitable[BytePipe]: ...
+
+
+class Way(Protocol):
+    """What pipes lead through; ClusterConnections is one."""
+
+    @property
+    def pace(self) -> LoginPace: ...
+
+    async def lost(self) -> None: ...
 
 
 class SleepWatch:
@@ -87,13 +96,15 @@ class PipeReconnect:
         open_pipe: OpenPipe,
         probe: Callable[[], Awaitable[Any]] | None,
         retry: Retry,
+        way: Way | None = None,
     ) -> None:
         self._link = link
         self._open_pipe = open_pipe
         self._probe = probe
         self._retry = retry
+        self._way = way
         self._attaching = False
-        self._attached_at = float("-inf")
+        self._attached_at = self._up_at = float("-inf")
         self._short_lives = 0
 
     async def run(self) -> None:
@@ -103,13 +114,17 @@ class PipeReconnect:
         from a relay that does not want this session.
         """
         watcher = asyncio.create_task(self._watch_sleep())
+        self._up_at = time.monotonic()
         try:
             while True:
                 await self._link.wait_trouble()
                 if self._link.taken:
                     raise session_taken()
+                if self._way is not None:
+                    self._way.pace.served(time.monotonic() - self._up_at)
                 await self._pause_after_short_lives()
                 await self._recover()
+                self._up_at = time.monotonic()
         finally:
             await finish(watcher)
 
@@ -119,7 +134,7 @@ class PipeReconnect:
         self._short_lives = self._short_lives + 1 if short else 0
         too_many = self._short_lives - _MAX_SHORT_LIVES
         if too_many > 0:
-            error = ConnectError(
+            error = PipeRefused(
                 "The pipe to the node closes as soon as it is open.",
                 "Something on the cluster may be ending it; it is tried again.",
             )
@@ -156,7 +171,27 @@ class PipeReconnect:
             reachable = await self._retry.probe_until_answered(self._probe)
         # A person may take all the time that the prompt leaves.
         limit = None if ask else self._retry.timing.attempt_limit
-        pipe: BytePipe = await limited(self._open_pipe(reachable, ask), limit)
+        await limited(self._while_it_answers(self._open_and_attach(reachable, ask)), limit)
+
+    async def _while_it_answers(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it; Unreachable as soon as the way to the login host is known to be lost."""
+        if self._way is None:
+            await work
+            return
+        doing, lost = asyncio.create_task(work), asyncio.create_task(self._way.lost())
+        try:
+            await asyncio.wait((doing, lost), return_when=asyncio.FIRST_COMPLETED)
+            if not doing.done():
+                raise Unreachable(
+                    "The login host fell silent before the connection was made.",
+                    "It is tried again.",
+                )
+            await doing
+        finally:
+            await finish(doing, lost)
+
+    async def _open_and_attach(self, reachable: Any, ask: bool) -> None:
+        pipe = await self._open_pipe(reachable, ask)
         self._attaching = True
         try:
             await self._link.attach(pipe)

@@ -3,20 +3,24 @@
     retry = Retry(outage, timing)
     pipe = await retry.until_done(attempt, again=(HpcError, OSError))
     retry.allow()           a person is there: the next attempt may ask
+    retry.hurry()           a person does not want to wait for the next one
 
 `await attempt(ask)` does it once. Only with ask=True may it do anything that a person has to
 answer (a prompt, a push to a phone); else it raises PromptNeeded. Failures are repeated with
-growing, jittered pauses. A refused authentication or host key is never repeated unasked: some
-sites ban for a day after five failures.
+growing, jittered pauses, short ones where a network is away. A refused authentication or host
+key is never repeated unasked: some sites ban for a day after five failures.
 
-`probe_until_answered` waits for a host that is away. A probe is started every second, several
-at a time, because one that began while the network was away retries only after 1, 3, 7 s; it
-sends nothing that counts as a login attempt.
+`probe_until_answered` waits for a host that is away. Probes are started at a steady beat, several
+at a time, because one that began while the network was away retries only after 1, 3, 7 s; they
+send nothing that counts as a login attempt.
+
+`LoginPace` keeps logins that nobody asked for within what a site takes for a person's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -26,13 +30,20 @@ from typing import Any, TypeVar
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.errors import (
     AuthenticationFailed,
+    CommandError,
     HostKeyRefused,
     HpcError,
+    LoginsPaused,
+    PipeRefused,
     PromptNeeded,
+    RelayGone,
     SessionEnded,
     SessionTaken,
+    SlurmError,
     Unreachable,
 )
+from jupyter_hpc.text import duration
+from jupyter_hpc.waiting import within
 
 T = TypeVar("T")
 
@@ -46,17 +57,79 @@ POINTLESS = (SessionTaken, SessionEnded)
 AWAY = (Unreachable, OSError, TimeoutError, asyncio.TimeoutError)
 
 
+#: Something answers, and what it says will not be another thing in a second.
+_SAYS_NO = (PipeRefused, RelayGone, SlurmError, CommandError)
+
+
 @dataclass(frozen=True)
 class RetryTiming:
     """Seconds, all of them."""
 
-    first_pause: float = 0.5
-    longest_pause: float = 30.0
-    attempt_limit: float = 15.0  # of an attempt that asks nobody
-    probe_every: float = 1.0
-    probe_limit: float = 10.0
+    first_pause: float = 0.25
+    away_pause: float = 2.0  # the longest after a network that is away
+    longest_pause: float = 30.0  # and after a host that says no
+    attempt_limit: float = 45.0  # of an attempt that asks nobody
+    probe_every: float = 0.5
+    probe_limit: float = 20.0
     patient_after: float = 600.0  # of probing in vain: from then on, probe_patiently
     probe_patiently: float = 5.0
+
+
+#: Logins without a pause; then so many so far apart; then so far apart for good. In an hour
+#: these are fewer than 200.
+_FREE_LOGINS = 10
+_BRISK_LOGINS, _BRISK_SECONDS = 60, 3.0
+_SLOW_SECONDS = 30.0
+
+#: So long a connection has to serve to make up for its login; a good minute makes up for all.
+_FORGIVEN_SECONDS = 6.0
+_GOOD_SECONDS = 60.0
+
+
+class LoginPace:
+    """How soon a login may come that nobody asked for.
+
+    A host that ends each connection as soon as it is made would else be logged in to for ever,
+    which sites take for an attack. Only completed authentications count: neither a network
+    that is away nor a cut in the middle of a login uses anything up.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._count = 0
+        self._first = self._last = clock()
+
+    def completed(self) -> None:
+        """A login that nobody asked for was accepted."""
+        self._last = self._clock()
+        if not self._count:
+            self._first = self._last
+        self._count += 1
+
+    def served(self, seconds: float) -> None:
+        """The connection was good for so long."""
+        forgiven = int(seconds / _FORGIVEN_SECONDS)
+        self._count = 0 if seconds >= _GOOD_SECONDS else max(0, self._count - forgiven)
+
+    def forgive(self) -> None:
+        """A person wants the next login now, and will want the one after."""
+        self._count = 0
+
+    def check(self, host: str) -> None:
+        """LoginsPaused if the next login has to wait."""
+        if self._count < _FREE_LOGINS:
+            return
+        apart = _BRISK_SECONDS if self._count < _BRISK_LOGINS else _SLOW_SECONDS
+        left = self._last + apart - self._clock()
+        if left > 0:
+            span = duration(self._clock() - self._first)
+            raise LoginsPaused(
+                f"{host} has accepted {self._count} logins in {span}, and none of the connections "
+                f"lasted; so the next login waits {max(1, round(left))} s, lest the site takes "
+                "them for an attack.",
+                "See what ends them, with ssh to that host; or try now.",
+                left,
+            )
 
 
 class Retry:
@@ -66,6 +139,11 @@ class Retry:
         self.timing = timing or RetryTiming()
         self._outage = outage
         self._allowed = asyncio.Event()
+        self._hurried = asyncio.Event()
+
+    def hurry(self) -> None:
+        """End the pause before the next attempt, if there is one."""
+        self._hurried.set()
 
     def allow(self) -> None:
         """A person is ready to answer: the next attempt may ask."""
@@ -88,6 +166,10 @@ class Retry:
                 except NEEDS_PERSON as error:
                     await self._wait_for_person(error)
                     ask = True
+                except LoginsPaused as error:
+                    ask = False
+                    self._outage.logins_paused(error)
+                    await self._sleep(error.seconds)
                 except again as error:
                     ask = False
                     failures += 1
@@ -98,10 +180,16 @@ class Retry:
     async def pause(self, error: BaseException, failures: int) -> None:
         """Wait after the failure number `failures`, longer each time."""
         timing = self.timing
-        pause = min(timing.longest_pause, timing.first_pause * 2 ** min(failures - 1, 10))
+        longest = timing.longest_pause if isinstance(error, _SAYS_NO) else timing.away_pause
+        pause = min(longest, timing.first_pause * 2 ** min(failures - 1, 10))
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - only spreads the load
         self._outage.attempt_failed(error, pause)
-        await asyncio.sleep(pause)
+        await self._sleep(pause)
+
+    async def _sleep(self, seconds: float) -> None:
+        self._hurried.clear()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await within(self._hurried.wait(), seconds)
 
     async def _wait_for_person(self, error: HpcError) -> None:
         self._allowed.clear()

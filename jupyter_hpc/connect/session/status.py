@@ -95,6 +95,7 @@ class SessionStatus:
             "url": self.url,
             "since": self._since,
             "estimated_start": fields.get("estimated_start"),
+            "next_try": fields.get("next_try"),
             "ends_at": self.ends_at,
             "warnings": list(self._warnings),
             "needs_person": self.needs_person,

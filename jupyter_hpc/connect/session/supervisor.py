@@ -128,6 +128,11 @@ class Supervisor:
         """A person is there to answer the next login."""
         self._retry.allow()
 
+    def try_now(self) -> None:
+        """A person does not want to wait for the next attempt to reconnect."""
+        self._connections.pace.forgive()
+        self._retry.hurry()
+
     async def read_log(self, offset: int) -> tuple[str, int]:
         """What Jupyter wrote from byte `offset` on (-1: the end of it), and the next offset.
 
@@ -257,7 +262,7 @@ class Supervisor:
             self._tell(Warned(server.address.warning))
         link = Link(server.address.secret, self._listener.owner, self._outage.on_link)
         source = PipeSource(self._profile, self._connections, opened, server.address, link)
-        pipes = PipeReconnect(link, source.open_pipe, source.probe, self._retry)
+        pipes = PipeReconnect(link, source.open_pipe, source.probe, self._retry, self._connections)
         self.link = link
         keep: asyncio.Task[Any] | None = None
         try:

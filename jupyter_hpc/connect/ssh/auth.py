@@ -46,6 +46,8 @@ class Client(asyncssh.SSHClient):
         self.needed_person = False
         #: A question is open at this moment; time does not count against the handshake.
         self.asking = False
+        #: Keys are being used; one in an agent or a token may wait for a finger.
+        self.signing = False
         #: The key that the host showed and that no known_hosts file has.
         self.unknown_key: asyncssh.SSHKey | None = None
 
@@ -74,9 +76,11 @@ class Client(asyncssh.SSHClient):
         for pair in offered:
             comment = pair.get_comment(errors="replace") or pair.get_algorithm()
             self._note(f"key {printable(comment, 120)}")
+        self.signing = bool(offered)
         return offered
 
     def auth_completed(self) -> None:
+        self.signing = False
         self._close_agent()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -54,6 +54,8 @@ class Carrier(asyncio.Transport):
         self._below: _Below | None = None
         self._gathered: list[bytes] = []
         self.gathered_bytes = 0
+        self.received = 0
+        self.unanswered = False
 
     def open(self, below: _Below) -> None:
         """Begin to carry."""
@@ -66,12 +68,15 @@ class Carrier(asyncio.Transport):
         One that found a packet wrong or missing closes its transport only in the next turn of
         the loop, and would until then take what follows.
         """
+        self.received += 1
+        self.unanswered = False
         if self.connection.get_extra_info(_CARRIED) is not None:
             self.connection.data_received(data)
 
     # What the connection asks of its transport.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.unanswered = True
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self.flush)
         self._gathered.append(bytes(data))
@@ -114,6 +119,16 @@ class Tunnel(ABC):
     def __init__(self, below: Tunnel | None = None) -> None:
         """`below` carries the hop whose channel this one uses."""
         self._carrier = Carrier(below)
+
+    @property
+    def received(self) -> int:
+        """How often bytes have come: whoever looks twice knows whether the host is silent."""
+        return self._carrier.received
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether it is the host's turn: something was sent since it last spoke."""
+        return self._carrier.unanswered
 
     async def create_connection(self, factory: Any, host: str, port: int) -> Any:
         """Called by asyncssh: the transport, and the connection that `factory` makes."""

@@ -1,4 +1,8 @@
-"""The TCP connection below SSH: several attempts at once, none of them authenticated."""
+"""The TCP connection below SSH: several attempts at once, none of them authenticated.
+
+sock = await dial(host, port, timeout)
+await greeted(sock, host, port, timeout)      an SSH server answers there, and nothing else
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,11 @@ import contextlib
 import os
 import socket
 import sys
+import time
 from typing import Any
 
 from jupyter_hpc.errors import Unreachable
+from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import within
 
 #: A lost SYN is repeated by the system only after 1, 3 and 7 s; a fresh connect() each
@@ -23,6 +29,15 @@ _NEXT_ADDRESS_SECONDS = 0.2
 #: After a cut the old connection goes on within a second instead of half a minute.
 _TCP_RTO_MAX_MS = 44
 _MAX_RTO_MS = 1000
+
+#: Bytes of a greeting that are looked at; that of an SSH server has 255 at most.
+_GREETING_BYTES = 512
+
+#: Between two looks at what has come: first and longest.
+_LOOK_SECONDS = (0.002, 0.05)
+
+#: An SSH server may say other lines before its own greeting; it is waited for so long.
+_SAID_ELSE_SECONDS = 1.0
 
 #: (family, address) as the socket module takes it.
 Address = tuple[int, tuple[Any, ...]]
@@ -163,3 +178,66 @@ def _tuned(sock: socket.socket) -> socket.socket:
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, _TCP_RTO_MAX_MS, _MAX_RTO_MS)
     return sock
+
+
+async def greeted(sock: socket.socket, host: str, port: int, timeout: float) -> None:
+    """Wait until the other side greets as an SSH server does; the greeting stays in the socket.
+
+    Raises Unreachable, saying what is there instead. One that is silent is spoken to at the
+    end, as ssh would: a web server says then what it is. The socket is of no use after that.
+    """
+    deadline = time.monotonic() + timeout
+    said = await _said(sock, host, port, deadline)
+    if not said:
+        with contextlib.suppress(OSError):
+            sock.send(b"SSH-2.0-jupyter_hpc\r\n")
+        said = await _said(sock, host, port, time.monotonic() + _SAID_ELSE_SECONDS)
+        if not said or _is_greeting(said):
+            raise Unreachable(
+                f"{host} port {port}: accepts connections, but does not greet as an SSH server "
+                f"does within {timeout:g} s."
+            )
+    if not _is_greeting(said):
+        raise Unreachable(_no_ssh(host, port, said))
+
+
+async def _said(sock: socket.socket, host: str, port: int, deadline: float) -> bytes:
+    """A greeting, or whatever else was said by the deadline; looked at, not taken.
+
+    Looked at again and again, because not every event loop of Python can wait for a socket
+    without reading it.
+    """
+    pause, longest = _LOOK_SECONDS
+    while True:
+        try:
+            said = sock.recv(_GREETING_BYTES, socket.MSG_PEEK)
+            if not said:
+                raise ConnectionResetError
+        except (BlockingIOError, InterruptedError):
+            said = b""
+        except OSError:
+            raise Unreachable(
+                f"{host} port {port}: closed the connection before a word was said."
+            ) from None
+        if _is_greeting(said) or said.startswith((b"HTTP/", b"<")):
+            return said
+        if b"\n" in said:
+            deadline = min(deadline, time.monotonic() + _SAID_ELSE_SECONDS)
+        if time.monotonic() >= deadline:
+            return said
+        await asyncio.sleep(pause)
+        pause = min(longest, pause * 1.5)
+
+
+def _is_greeting(said: bytes) -> bool:
+    return any(line.startswith(b"SSH-") for line in said.split(b"\n"))
+
+
+def _no_ssh(host: str, port: int, said: bytes) -> str:
+    line = printable(said.split(b"\n")[0].decode("ascii", "replace").strip(), 100)
+    if said.startswith((b"HTTP/", b"<")):
+        return (
+            f"{host} port {port}: a web server answers, not an SSH server ({line}). It may be a "
+            "login page of the network: open any page in a browser and see."
+        )
+    return f"{host} port {port}: answers, but not as an SSH server does. It says: {line}"

@@ -77,12 +77,14 @@ async def open_hop(
     proxy_command: list[str] | None = None,
     extra_known: KnownHosts | None = None,
     timeout: float = 20.0,
+    quiet: float = 20.0,
 ) -> Hop:
     """Connect and authenticate, exactly once.
 
     The bytes travel over `sock`, `through` another hop, or a `proxy_command`.
     `extra_known` are host keys from elsewhere, used when this machine's files know
-    nothing about the host. `timeout` counts only while no question is open.
+    nothing about the host. `timeout` counts only while no question is open, and so does `quiet`,
+    for which the host may say nothing.
     """
     trusted: list[KnownKey] = []
     for last_try in (False, True):
@@ -91,7 +93,7 @@ async def open_hop(
         try:
             carrier = _carrier(sock, through)
             connection = await _handshake(
-                client, settings, known + trusted, carrier, proxy_command, timeout
+                client, settings, known + trusted, carrier, proxy_command, (timeout, quiet)
             )
             _log.info("logged in to %s as %s; %s", *_login_facts(client, settings))
             return Hop(connection, settings, client.needed_person, carrier)
@@ -123,7 +125,7 @@ async def _handshake(
     known: list[KnownKey],
     carrier: Tunnel | None,
     proxy_command: list[str] | None,
-    timeout: float,
+    limits: tuple[float, float],
 ) -> asyncssh.SSHClientConnection:
     options = _options(client, settings, known)
     options["tunnel"] = carrier
@@ -137,7 +139,7 @@ async def _handshake(
     target = settings.target
     task = asyncio.ensure_future(asyncssh.connect(target.name, **options))
     try:
-        return await _patiently(task, client, settings, timeout)
+        return await _patiently(task, client, settings, carrier, limits)
     except BaseException:
         if carrier is not None:
             carrier.close()
@@ -183,18 +185,27 @@ async def _patiently(
     task: asyncio.Future[asyncssh.SSHClientConnection],
     client: Client,
     settings: Settings,
-    timeout: float,
+    carrier: Tunnel | None,
+    limits: tuple[float, float],
 ) -> asyncssh.SSHClientConnection:
     """Wait for the handshake; the time of open questions does not count."""
-    step, spent = 0.25, 0.0
+    step, spent, silent, received = 0.25, 0.0, 0.0, -1
+    timeout, quiet = limits
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=step)
+            if task.done():
+                break
+            heard = carrier is None or carrier.received != received
+            received = carrier.received if carrier is not None else 0
+            ours = client.asking or (client.signing and carrier and not carrier.unanswered)
             spent += 0.0 if client.asking else step
-            if spent >= timeout and not task.done():
+            silent = 0.0 if heard or ours else silent + step
+            if spent >= timeout or silent >= quiet:
+                what = f"finish within {timeout:g}" if spent >= timeout else f"go on for {quiet:g}"
                 raise Unreachable(
                     f"{settings.host} port {settings.port}: connected, but the SSH login did not "
-                    f"finish within {timeout:g} s."
+                    f"{what} s."
                 )
         return task.result()
     finally:

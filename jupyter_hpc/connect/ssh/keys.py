@@ -25,11 +25,25 @@ class KeyRing:
     """What one session remembers from one login to the next, in memory only.
 
     Keys that were unlocked with a passphrase: a new login after a cut then needs no
-    person, as with an agent. And the addresses that answered.
+    person, as with an agent. And the addresses that answered, and which host of several
+    is worth trying first.
     """
 
     unlocked: dict[str, asyncssh.SSHKey] = field(default_factory=dict)
     addresses: Addresses = field(default_factory=dict)
+    #: When a connection was last made to a host and port that has not greeted yet.
+    ungreeted: dict[tuple[str, int], float] = field(default_factory=dict)
+    _ranks: dict[str, int] = field(default_factory=dict)
+
+    def ranked(self, hosts: Sequence[str]) -> list[str]:
+        """The host that worked last first, one that failed since last; else in their order."""
+        return sorted(hosts, key=lambda host: self._ranks.get(host, 0))
+
+    def worked(self, host: str) -> None:
+        self._ranks[host] = min(self._ranks.values(), default=0) - 1
+
+    def failed(self, host: str) -> None:
+        self._ranks[host] = max(self._ranks.values(), default=0) + 1
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,25 @@ own OpenSSH connection when one is alive (see master.py), else made here.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.ssh import master
 from jupyter_hpc.connect.ssh.connection import SshLogin
-from jupyter_hpc.connect.ssh.dial import dial
+from jupyter_hpc.connect.ssh.dial import dial, greeted
 from jupyter_hpc.connect.ssh.hop import Hop, open_hop
 from jupyter_hpc.connect.ssh.interfaces import Connection, LoginConnection
 from jupyter_hpc.connect.ssh.keys import KeyRing
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.runner import SshRunner
-from jupyter_hpc.connect.ssh.settings import Settings, Target, parse_jump, resolve
-from jupyter_hpc.errors import Unreachable, UsageError
+from jupyter_hpc.connect.ssh.settings import Settings, Target, resolve, route
+from jupyter_hpc.errors import Unreachable
+from jupyter_hpc.waiting import finish
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +40,12 @@ __all__ = [
 ]
 
 
-_MAX_JUMPS = 8
+#: Pause before the next host of a profile gets its chance beside those before it.
+_NEXT_HOST_SECONDS = 0.5
+
+#: A host that has accepted a connection and says nothing gets another one after so long. Not
+#: sooner: OpenSSH 9.8 and newer shut out whoever leaves many connections without a login.
+_UNGREETED_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -52,33 +60,107 @@ class Reachable:
             self.sock.close()
 
 
-async def probe(login: Login, *, ring: KeyRing | None = None, timeout: float = 10.0) -> Reachable:
-    """Wait until a login host of the profile accepts a TCP connection.
+@dataclass(frozen=True)
+class _Times:
+    """Seconds: for the network's answer, for the whole login, and of silence within it."""
 
-    No authentication is begun. Give the result to `open_login`, or close it.
-    Raises Unreachable.
+    connect: float
+    whole: float
+    quiet: float
+
+
+async def probe(
+    login: Login, *, ring: KeyRing | None = None, timeout: float = 10.0, greeting: float = 20.0
+) -> Reachable:
+    """Wait until a login host of the profile greets as an SSH server.
+
+    All of them are tried side by side, the one that worked last first. No authentication is
+    begun. Give the result to `open_login`, or close it. Raises Unreachable.
     """
-    tried: list[str] = []
-    for host in login.host:
-        target = Target(host, login.user, login.port, login.ssh_config)
-        settings = await resolve(target, address_only=True)
-        first = (await _route(settings, login.jump, address_only=True))[0]
-        if _by_command(first):
-            return Reachable(host, None)
-        try:
-            sock = await dial(
-                first.host,
-                first.port,
-                timeout / len(login.host),
-                family=first.family,
-                fresh=False,
-                remembered=ring.addresses if ring else None,
-            )
-            return Reachable(host, sock)
-        except Unreachable as error:
-            _log.debug("no answer: %s", error.message)
-            tried.append(error.message)
+    ring = ring if ring is not None else KeyRing()
+    times = _Times(timeout, greeting, greeting)
+    return await _reach(login, ring.ranked(login.host), ring, times, [], fresh=False)
+
+
+async def _reach(
+    login: Login,
+    hosts: Sequence[str],
+    ring: KeyRing,
+    times: _Times,
+    tried: list[str],
+    *,
+    fresh: bool,
+) -> Reachable:
+    """The first of `hosts` that greets; each has its turn half a second after the one before.
+
+    `tried` gets a sentence for each that does not.
+    """
+    waiting = await _doors(login, hosts)
+    knocks: dict[asyncio.Task[socket.socket | None], str] = {}
+    try:
+        while waiting or knocks:
+            if waiting:
+                host, first = waiting.pop(0)
+                knock = asyncio.create_task(_knock(first, ring, times, fresh))
+                knocks[knock] = host
+            pause = _NEXT_HOST_SECONDS if waiting else None
+            await asyncio.wait(knocks, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            for task in [task for task in knocks if task.done()]:
+                host, error = knocks.pop(task), task.exception()
+                if error is None:
+                    return Reachable(host, task.result())
+                if not isinstance(error, Unreachable):
+                    raise error
+                _log.debug("no answer: %s", error.message)
+                tried.append(error.message)
+    finally:
+        await finish(*knocks)
+        for task in knocks:
+            if not task.cancelled() and task.exception() is None:
+                Reachable("", task.result()).close()
     raise _unreachable(login, tried)
+
+
+async def _doors(login: Login, hosts: Sequence[str]) -> list[tuple[str, Settings]]:
+    """The first hop to each host; where several share one, it is knocked at once."""
+    doors: dict[tuple[str, int], tuple[str, Settings]] = {}
+    for host in hosts:
+        settings = await resolve(_target(login, host), address_only=True)
+        first = (await route(settings, login.jump, address_only=True))[0]
+        doors.setdefault((first.host, first.port), (host, first))
+    return list(doors.values())
+
+
+async def _knock(
+    first: Settings, ring: KeyRing, times: _Times, fresh: bool
+) -> socket.socket | None:
+    """A socket on which the hop has greeted; None where a ProxyCommand leads to it."""
+    if first.by_command:
+        return None
+    door = first.host, first.port
+    _wait_for_greeting(door, ring)
+    limit = (fresh and first.option("ConnectTimeout")) or times.connect
+    sock = await dial(*door, limit, family=first.family, fresh=fresh, remembered=ring.addresses)
+    try:
+        _wait_for_greeting(door, ring)
+    except Unreachable:
+        sock.close()
+        raise
+    ring.ungreeted[door] = time.monotonic()
+    try:
+        await greeted(sock, *door, times.whole)
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        ring.ungreeted.pop(door, None)
+    return sock
+
+
+def _wait_for_greeting(door: tuple[str, int], ring: KeyRing) -> None:
+    """Unreachable while another connection to the same host is young and waits for it."""
+    if time.monotonic() - ring.ungreeted.get(door, float("-inf")) < _UNGREETED_SECONDS:
+        raise Unreachable(f"{door[0]} port {door[1]}: accepts connections, but has not spoken yet.")
 
 
 async def find_master(login: Login, ring: KeyRing | None = None) -> LoginConnection | None:
@@ -86,7 +168,7 @@ async def find_master(login: Login, ring: KeyRing | None = None) -> LoginConnect
 
     Authenticates nothing, so it may be asked for at any time.
     """
-    targets = [Target(host, login.user, login.port, login.ssh_config) for host in login.host]
+    targets = [_target(login, host) for host in login.host]
     return await master.find(targets, ring if ring is not None else KeyRing())
 
 
@@ -99,27 +181,29 @@ async def open_login(
     reachable: Reachable | None = None,
     connect_timeout: float = 10.0,
     timeout: float = 20.0,
+    quiet: float | None = None,
 ) -> LoginConnection:
     """Log in to the first host of the profile that answers.
 
-    Hosts are tried in order while they are unreachable; a refused login is final, and
-    is never repeated. `ring` keeps unlocked keys for later logins of the same session.
+    The hosts are tried side by side until one greets, and only that one is logged in to. If
+    it fails before the login is complete, the others are tried; a refused login is final, and
+    is never repeated. `ring` keeps what later logins of the same session need.
     `multiplexed=False` makes a connection of our own even if the user's OpenSSH has one.
-    `reachable` is used up: the login goes to that host, over that socket.
+    `reachable` is used up: the login goes to that host, over that socket. `quiet` is how long
+    the host may say nothing in the middle of a login, while no question is open.
 
     Raises Unreachable, AuthenticationFailed, PromptNeeded, HostKeyRefused, UsageError.
     """
     ring = ring if ring is not None else KeyRing()
-    hosts = (reachable.host,) if reachable else login.host
-    targets = [Target(host, login.user, login.port, login.ssh_config) for host in hosts]
+    hosts = [reachable.host] if reachable else ring.ranked(login.host)
     try:
-        alive = await master.find(targets, ring) if multiplexed else None
+        alive = None
+        if multiplexed:
+            targets = [_target(login, host) for host in hosts]
+            alive = await master.find(targets, ring)
         if alive is None:
-            openings = [
-                _Opening(target, login.jump, prompter, ring, connect_timeout, timeout)
-                for target in targets
-            ]
-            return await _first(openings, reachable.sock if reachable else None, login)
+            times = _Times(connect_timeout, timeout, quiet if quiet is not None else timeout)
+            return await _first(login, hosts, prompter, ring, times, reachable)
     except BaseException:
         if reachable is not None:
             reachable.close()
@@ -131,16 +215,34 @@ async def open_login(
 
 
 async def _first(
-    openings: Sequence[_Opening], sock: socket.socket | None, login: Login
+    login: Login,
+    hosts: Sequence[str],
+    prompter: Prompter,
+    ring: KeyRing,
+    times: _Times,
+    reachable: Reachable | None,
 ) -> SshLogin:
-    tried: list[str] = []
-    for opening in openings:
+    left, tried = list(hosts), list[str]()
+    while left:
+        if reachable is None:
+            reachable = await _reach(login, left, ring, times, tried, fresh=True)
+        host, sock = reachable.host, reachable.sock
+        reachable = None
+        left.remove(host)
+        opening = _Opening(_target(login, host), login.jump, prompter, ring, times)
         try:
-            return await opening.run(sock)
+            opened = await opening.run(sock)
+            ring.worked(host)
+            return opened
         except Unreachable as error:
             _log.info("login not possible: %s", error.message)
+            ring.failed(host)
             tried.append(error.message)
     raise _unreachable(login, tried)
+
+
+def _target(login: Login, host: str) -> Target:
+    return Target(host, login.user, login.port, login.ssh_config)
 
 
 def _unreachable(login: Login, tried: Sequence[str]) -> Unreachable:
@@ -158,19 +260,16 @@ class _Opening:
     jumps: tuple[str, ...]
     prompter: Prompter
     ring: KeyRing
-    connect_timeout: float
-    timeout: float
+    times: _Times
 
     async def run(self, sock: socket.socket | None) -> SshLogin:
-        route = await _route(await resolve(self.target), self.jumps)
+        way = await route(await resolve(self.target), self.jumps)
         hops: list[Hop] = []
         try:
-            for settings in route:
+            for settings in way:
                 through = hops[-1] if hops else None
-                if through is not None or _by_command(settings):
+                if through is not None or settings.by_command:
                     sock = None
-                elif sock is None:
-                    sock = await self._dial(settings)
                 hops.append(
                     await open_hop(
                         settings,
@@ -178,7 +277,8 @@ class _Opening:
                         self.ring,
                         sock=sock,
                         through=through,
-                        timeout=self.timeout,
+                        timeout=self.times.whole,
+                        quiet=self.times.quiet,
                     )
                 )
         except BaseException:
@@ -186,40 +286,3 @@ class _Opening:
                 hop.connection.abort()
             raise
         return SshLogin(self.target.name, hops, self.ring)
-
-    async def _dial(self, settings: Settings) -> socket.socket:
-        return await dial(
-            settings.host,
-            settings.port,
-            settings.option("ConnectTimeout") or self.connect_timeout,
-            family=settings.family,
-            remembered=self.ring.addresses,
-        )
-
-
-def _by_command(first: Settings) -> bool:
-    """Whether ssh_config reaches the first hop by a ProxyCommand."""
-    return first.proxy_command and not first.jumps
-
-
-async def _route(
-    settings: Settings, jumps: Sequence[str], *, address_only: bool = False, depth: int = 0
-) -> list[Settings]:
-    """The hops from here to the host: the profile's jumps, else those of ssh_config.
-
-    The first jump host may itself be configured to be reached through others.
-    """
-    if depth > _MAX_JUMPS:
-        raise UsageError(
-            f"The SSH configuration leads to {settings.target.name} in a circle of jump hosts.",
-            "Correct its ProxyJump lines.",
-        )
-    hops: list[Settings] = []
-    for name in jumps or settings.jumps:
-        target = parse_jump(name, settings.target.ssh_config)
-        hop = await resolve(target, address_only=address_only)
-        before = (
-            [hop] if hops else await _route(hop, (), address_only=address_only, depth=depth + 1)
-        )
-        hops.extend(before)
-    return [*hops, settings]

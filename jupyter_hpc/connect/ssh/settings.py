@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from jupyter_hpc.text import printable
 
 #: `ssh -G` only reads files; longer means that a `Match exec` line hangs.
 _MAX_RESOLVE_SECONDS = 10.0
+
+_MAX_JUMPS = 8
 
 _USER_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 _GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
@@ -56,6 +59,11 @@ class Settings:
     def family(self) -> int:
         """AddressFamily as the socket module writes it; 0 for any."""
         return int(self.config.get("AddressFamily") or 0)
+
+    @property
+    def by_command(self) -> bool:
+        """Whether a ProxyCommand leads to it, and no jump host."""
+        return self.proxy_command and not self.jumps
 
     def option(self, name: str, default: Any = None) -> Any:
         """A value of the configuration, by the name that ssh_config(5) gives it."""
@@ -147,6 +155,27 @@ def parse_jump(text: str, ssh_config: str | None) -> Target:
     if not colon or "]" in port or not port.isdigit():
         host, port = rest, ""
     return Target(host.strip("[]"), user if at else None, int(port) if port else None, ssh_config)
+
+
+async def route(
+    settings: Settings, jumps: Sequence[str], *, address_only: bool = False, depth: int = 0
+) -> list[Settings]:
+    """The hops from here to the host: the profile's jumps, else those of ssh_config.
+
+    The first jump host may itself be configured to be reached through others.
+    """
+    if depth > _MAX_JUMPS:
+        raise UsageError(
+            f"The SSH configuration leads to {settings.target.name} in a circle of jump hosts.",
+            "Correct its ProxyJump lines.",
+        )
+    hops: list[Settings] = []
+    for name in jumps or settings.jumps:
+        target = parse_jump(name, settings.target.ssh_config)
+        hop = await resolve(target, address_only=address_only)
+        before = [hop] if hops else await route(hop, (), address_only=address_only, depth=depth + 1)
+        hops.extend(before)
+    return [*hops, settings]
 
 
 def _given(**values: Any) -> dict[str, Any]:

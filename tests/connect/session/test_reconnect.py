@@ -63,7 +63,7 @@ async def test_a_pipe_that_speaks_again_ends_the_attempt(node: RelayProcess) -> 
 
 
 async def test_failed_attempts_pause_longer_each_time(node: RelayProcess) -> None:
-    world = World(node, RetryTiming(first_pause=0.01, longest_pause=0.05))
+    world = World(node, RetryTiming(first_pause=0.01, away_pause=0.05))
     await world.start()
     world.errors = [ConnectError("no", "") for _ in range(6)]
     world.pipes[-1].abort()
@@ -74,6 +74,36 @@ async def test_failed_attempts_pause_longer_each_time(node: RelayProcess) -> Non
     for number, pause in enumerate(pauses):
         full = min(0.05, 0.01 * 2**number)
         assert full / 2 <= pause <= full
+    await world.stop()
+
+
+async def test_an_attempt_ends_when_the_way_to_the_login_host_is_lost(node: RelayProcess) -> None:
+    world = World(node)
+    await world.start()
+    world.pipe_answers.clear()
+    world.pipes[-1].abort()
+    await until(lambda: world.asked)
+    world.way_lost.set()
+    await until(lambda: world.given_up)
+    world.way_lost.clear()
+    world.pipe_answers.set()
+    await world.up(2)
+    assert "fell silent" in str(world.outage.failures[0][0])
+    await world.stop()
+
+
+async def test_a_connection_that_serves_makes_up_for_its_login(
+    node: RelayProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(node)
+    served: list[float] = []
+    monkeypatch.setattr(world.pace, "served", served.append)
+    await world.start()
+    world.pipes[-1].abort()
+    await world.up(2)
+    world.pipes[-1].abort()
+    await world.up(3)
+    assert len(served) == 3 and all(0 <= seconds < 60 for seconds in served)
     await world.stop()
 
 
