@@ -321,6 +321,6 @@ def test_a_host_that_ends_every_connection_is_not_stormed(cluster: Cluster, lapt
         while time.monotonic() < deadline:
             cluster.kill_sessions("login1", "alice")
             throughout(lambda: session.process.poll() is None, seconds=0.3)
-        assert 2 <= cluster.authentications() - before <= 7
+        assert 2 <= cluster.authentications() - before <= 25
         session.wait_for("reconnected", 150, after=len(session.events))
         _answers(session)
