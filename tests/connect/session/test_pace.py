@@ -7,11 +7,13 @@ import time
 
 import pytest
 
+from jupyter_hpc.cli import session_lines
 from jupyter_hpc.connect.events import Event, Reconnecting
 from jupyter_hpc.connect.proxy import page
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.retry import LoginPace, Retry
 from jupyter_hpc.connect.session.status import SessionStatus
+from jupyter_hpc.connect.session.store import SessionRecord
 from jupyter_hpc.errors import LoginsPaused, PipeRefused, Unreachable
 from tests.waiting import until
 
@@ -156,3 +158,14 @@ def test_the_page_offers_to_try_now_while_it_waits() -> None:
 
     assert offered(now) == ["try"]
     assert offered(now + 31) == []
+
+
+def test_status_says_when_the_next_try_is_and_how_to_have_it_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status = SessionStatus("mini", "Mini", 24000)
+    status.take(Reconnecting("Interrupted.", "The next login waits.", next_try=time.time() + 30))
+    monkeypatch.setattr(session_lines, "ask_manager", lambda *_, **__: status.snapshot())
+    entry = session_lines.here(SessionRecord("mini", "mini", 1, 0.0, 24000, "secret"))
+    said = session_lines.line(entry)
+    assert "The next try comes in 2" in said and "Now: jupyter-hpc connect mini" in said
