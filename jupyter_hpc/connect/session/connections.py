@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress, StepRunner
-from jupyter_hpc.connect.session.retry import LoginPace
+from jupyter_hpc.connect.session.retry import LoginLimit
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection
 from jupyter_hpc.connect.ssh.login import KeyRing, Reachable, find_master, open_login, probe
 from jupyter_hpc.connect.ssh.prompts import NoPrompter, Prompter
@@ -66,7 +66,7 @@ class ClusterConnections:
         self._needs_person = False
         self._logging_in = False
         self._quiet = _QUIET_SECONDS[0]
-        self.pace = LoginPace()
+        self.login_limit = LoginLimit()
 
     @property
     def login(self) -> LoginConnection:
@@ -101,7 +101,7 @@ class ClusterConnections:
         else:
             login = await self._open(prompter, reachable)
             if not ask and login.kind != "control-master":
-                self.pace.completed()
+                self.login_limit.completed()
         self.close()
         self._needs_person = login.needs_person
         self._connections = Connections(login, prompter)
@@ -206,7 +206,7 @@ class ClusterConnections:
         LoginsPaused if there were too many of them.
         """
         if not self._needs_person:
-            self.pace.check(self._profile.login.host[0])
+            self.login_limit.check(self._profile.login.host[0])
         return await probe(self._profile.login, ring=self._ring)
 
     async def login_answers(self) -> bool:

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from jupyter_hpc.connect.session.outage import Outage
-from jupyter_hpc.connect.session.retry import AWAY, LoginPace, Retry, limited
+from jupyter_hpc.connect.session.retry import AWAY, LoginLimit, Retry, limited
 from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link, session_taken
 from jupyter_hpc.errors import HpcError, PipeRefused, Unreachable
@@ -53,11 +53,11 @@ class OpenPipe(Protocol):
     def __call__(self, reachable: Any, ask: bool) -> Awaitable[BytePipe]: ...
 
 
-class Way(Protocol):
+class LoginWatch(Protocol):
     """What pipes lead through; ClusterConnections is one."""
 
     @property
-    def pace(self) -> LoginPace: ...
+    def login_limit(self) -> LoginLimit: ...
 
     async def lost(self) -> None: ...
 
@@ -96,13 +96,13 @@ class PipeReconnect:
         open_pipe: OpenPipe,
         probe: Callable[[], Awaitable[Any]] | None,
         retry: Retry,
-        way: Way | None = None,
+        login: LoginWatch | None = None,
     ) -> None:
         self._link = link
         self._open_pipe = open_pipe
         self._probe = probe
         self._retry = retry
-        self._way = way
+        self._login = login
         self._attaching = False
         self._attached_at = self._up_at = float("-inf")
         self._short_lives = 0
@@ -120,8 +120,8 @@ class PipeReconnect:
                 await self._link.wait_trouble()
                 if self._link.taken:
                     raise session_taken()
-                if self._way is not None:
-                    self._way.pace.served(time.monotonic() - self._up_at)
+                if self._login is not None:
+                    self._login.login_limit.served(time.monotonic() - self._up_at)
                 await self._pause_after_short_lives()
                 await self._recover()
                 self._up_at = time.monotonic()
@@ -175,10 +175,10 @@ class PipeReconnect:
 
     async def _while_it_answers(self, work: Coroutine[Any, Any, None]) -> None:
         """Do it; Unreachable as soon as the way to the login host is known to be lost."""
-        if self._way is None:
+        if self._login is None:
             await work
             return
-        doing, lost = asyncio.create_task(work), asyncio.create_task(self._way.lost())
+        doing, lost = asyncio.create_task(work), asyncio.create_task(self._login.lost())
         try:
             await asyncio.wait((doing, lost), return_when=asyncio.FIRST_COMPLETED)
             if not doing.done():

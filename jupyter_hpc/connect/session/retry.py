@@ -14,7 +14,7 @@ key is never repeated unasked: some sites ban for a day after five failures.
 at a time, because one that began while the network was away retries only after 1, 3, 7 s; they
 send nothing that counts as a login attempt.
 
-`LoginPace` keeps logins that nobody asked for within what a site takes for a person's.
+`LoginLimit` keeps logins that nobody asked for within what a site takes for a person's.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _FORGIVEN_SECONDS = 6.0
 _GOOD_SECONDS = 60.0
 
 
-class LoginPace:
+class LoginLimit:
     """How soon a login may come that nobody asked for.
 
     A host that ends each connection as soon as it is made would else be logged in to for ever,

@@ -130,7 +130,7 @@ class Supervisor:
 
     def try_now(self) -> None:
         """A person does not want to wait for the next attempt to reconnect."""
-        self._connections.pace.forgive()
+        self._connections.login_limit.forgive()
         self._retry.hurry()
 
     async def read_log(self, offset: int) -> tuple[str, int]:

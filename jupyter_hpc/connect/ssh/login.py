@@ -96,17 +96,17 @@ async def _reach(
     `tried` gets a sentence for each that does not.
     """
     waiting = await _doors(login, hosts)
-    knocks: dict[asyncio.Task[socket.socket | None], str] = {}
+    probes: dict[asyncio.Task[socket.socket | None], str] = {}
     try:
-        while waiting or knocks:
+        while waiting or probes:
             if waiting:
                 host, first = waiting.pop(0)
-                knock = asyncio.create_task(_knock(first, ring, times, fresh))
-                knocks[knock] = host
+                started = asyncio.create_task(_probe_host(first, ring, times, fresh))
+                probes[started] = host
             pause = _NEXT_HOST_SECONDS if waiting else None
-            await asyncio.wait(knocks, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-            for task in [task for task in knocks if task.done()]:
-                host, error = knocks.pop(task), task.exception()
+            await asyncio.wait(probes, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            for task in [task for task in probes if task.done()]:
+                host, error = probes.pop(task), task.exception()
                 if error is None:
                     return Reachable(host, task.result())
                 if not isinstance(error, Unreachable):
@@ -114,15 +114,15 @@ async def _reach(
                 _log.debug("no answer: %s", error.message)
                 tried.append(error.message)
     finally:
-        await finish(*knocks)
-        for task in knocks:
+        await finish(*probes)
+        for task in probes:
             if not task.cancelled() and task.exception() is None:
                 Reachable("", task.result()).close()
     raise _unreachable(login, tried)
 
 
 async def _doors(login: Login, hosts: Sequence[str]) -> list[tuple[str, Settings]]:
-    """The first hop to each host; where several share one, it is knocked at once."""
+    """The first hop to each host; where several share one, it is probed once."""
     doors: dict[tuple[str, int], tuple[str, Settings]] = {}
     for host in hosts:
         settings = await resolve(_target(login, host), address_only=True)
@@ -131,7 +131,7 @@ async def _doors(login: Login, hosts: Sequence[str]) -> list[tuple[str, Settings
     return list(doors.values())
 
 
-async def _knock(
+async def _probe_host(
     first: Settings, ring: KeyRing, times: _Times, fresh: bool
 ) -> socket.socket | None:
     """A socket on which the hop has greeted; None where a ProxyCommand leads to it."""

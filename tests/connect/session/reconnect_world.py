@@ -8,7 +8,7 @@ from typing import Any
 from jupyter_hpc.connect.events import Event, PersonNeeded
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.reconnect import PipeReconnect
-from jupyter_hpc.connect.session.retry import LoginPace, Retry, RetryTiming
+from jupyter_hpc.connect.session.retry import LoginLimit, Retry, RetryTiming
 from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link
 from tests.connect.tunnel.helpers import MutePipe, mute_pipe
@@ -62,7 +62,7 @@ class World:
         self.probe_answers = asyncio.Event()
         self.retry = Retry(self.outage, timing)
         probe = self.probe if probing else None
-        self.pace = LoginPace()
+        self.login_limit = LoginLimit()
         self.way_lost = asyncio.Event()
         self.reconnect = PipeReconnect(self.link, self.open_pipe, probe, self.retry, self)
         self.task: asyncio.Task[None] | None = None

@@ -66,7 +66,7 @@ async def test_only_completed_logins_count(answers: list[Any]) -> None:
         with pytest.raises(Unreachable):
             await cluster.log_in(ask=False)
         await cluster.log_in(ask=True)
-    cluster.pace.check("login1")
+    cluster.login_limit.check("login1")
     for _ in range(10):
         await cluster.log_in(ask=False)
     with pytest.raises(LoginsPaused, match="10 logins"):

@@ -97,7 +97,7 @@ async def test_a_connection_that_serves_makes_up_for_its_login(
 ) -> None:
     world = World(node)
     served: list[float] = []
-    monkeypatch.setattr(world.pace, "served", served.append)
+    monkeypatch.setattr(world.login_limit, "served", served.append)
     await world.start()
     world.pipes[-1].abort()
     await world.up(2)

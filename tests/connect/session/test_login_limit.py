@@ -11,7 +11,7 @@ from jupyter_hpc.cli import session_lines
 from jupyter_hpc.connect.events import Event, Reconnecting
 from jupyter_hpc.connect.proxy import page
 from jupyter_hpc.connect.session.outage import Outage
-from jupyter_hpc.connect.session.retry import LoginPace, Retry
+from jupyter_hpc.connect.session.retry import LoginLimit, Retry
 from jupyter_hpc.connect.session.status import SessionStatus
 from jupyter_hpc.connect.session.store import SessionRecord
 from jupyter_hpc.errors import LoginsPaused, PipeRefused, Unreachable
@@ -25,73 +25,73 @@ class Clock:
         return self.now
 
 
-def waits(pace: LoginPace) -> float:
+def waits(limit: LoginLimit) -> float:
     """Seconds until the next login may come."""
     try:
-        pace.check("login1")
+        limit.check("login1")
     except LoginsPaused as error:
         assert "login1 has accepted" in error.message
         return error.seconds
     return 0.0
 
 
-def storm(pace: LoginPace, clock: Clock, seconds: float) -> int:
+def storm(limit: LoginLimit, clock: Clock, seconds: float) -> int:
     """Logins within so many seconds, each ended as soon as it is made."""
     end, count = clock.now + seconds, 0
     while clock.now < end:
-        clock.now += waits(pace) or 0.5
-        if not waits(pace):
-            pace.completed()
+        clock.now += waits(limit) or 0.5
+        if not waits(limit):
+            limit.completed()
             count += 1
     return count
 
 
 def test_a_host_that_ends_every_connection_is_not_stormed() -> None:
     clock = Clock()
-    assert storm(LoginPace(clock), clock, 40) <= 25
-    assert storm(LoginPace(clock), clock, 3600) <= 200
+    assert storm(LoginLimit(clock), clock, 40) <= 25
+    assert storm(LoginLimit(clock), clock, 3600) <= 200
 
 
 def test_resets_every_ten_seconds_never_make_a_login_wait() -> None:
     clock = Clock()
-    pace = LoginPace(clock)
+    limit = LoginLimit(clock)
     for _ in range(200):
-        assert waits(pace) == 0
-        pace.completed()
+        assert waits(limit) == 0
+        limit.completed()
         clock.now += 10
-        pace.served(9)
+        limit.served(9)
 
 
 def test_twenty_cuts_in_a_row_wait_no_longer_than_three_seconds() -> None:
     clock = Clock()
-    pace = LoginPace(clock)
+    limit = LoginLimit(clock)
     for _ in range(20):
         for _ in range(2):
-            assert waits(pace) <= 3
-            clock.now += waits(pace) + 0.5
-            pace.completed()
+            assert waits(limit) <= 3
+            clock.now += waits(limit) + 0.5
+            limit.completed()
         clock.now += 5
-        pace.served(5)
+        limit.served(5)
 
 
 def test_a_good_minute_makes_up_for_all() -> None:
     clock = Clock()
-    pace = LoginPace(clock)
+    limit = LoginLimit(clock)
     for _ in range(100):
-        pace.completed()
-    assert waits(pace) == 30
-    pace.served(59)
-    assert waits(pace) > 0
-    pace.served(60)
-    assert waits(pace) == 0
+        limit.completed()
+    assert waits(limit) == 30
+    limit.served(59)
+    assert waits(limit) > 0
+    limit.served(60)
+    assert waits(limit) == 0
 
 
 def test_a_person_may_want_it_now() -> None:
-    pace = LoginPace(Clock())
+    limit = LoginLimit(Clock())
     for _ in range(100):
-        pace.completed()
-    pace.forgive()
-    assert waits(pace) == 0
+        limit.completed()
+    limit.forgive()
+    assert waits(limit) == 0
 
 
 async def test_a_pause_of_logins_is_shown_and_can_be_ended() -> None:
