@@ -68,8 +68,8 @@ class RemoteProcess(BytePipe, Protocol):
         """Returns when the command has ended or the connection is lost."""
         ...
 
-    async def skip_past(self, marker: bytes, limit: int = 1_000_000) -> bytes | None:
-        """Drop output up to and including `marker`; None if it never comes."""
+    async def skip_past(self, marker: bytes) -> bool:
+        """Drop output up to and including `marker`; False if it never comes."""
         ...
 
 

@@ -16,6 +16,9 @@ LOW_WATER_BYTES = 128 * 1024
 #: With more than this before there is a receiver, the other end has to wait.
 MAX_EARLY_BYTES = 2_000_000
 
+#: Start-up files of login shells print a megabyte at times; more than this is no accident.
+MAX_SKIPPED_BYTES = 64_000_000
+
 #: More than this of stderr is not kept.
 MAX_STDERR_BYTES = 1_000_000
 
@@ -63,22 +66,28 @@ class Receiving(ABC):
     def resume_reading(self) -> None:
         """Let the other end go on."""
 
-    async def skip_past(self, marker: bytes, limit: int = 1_000_000) -> bytes | None:
-        """Drop everything up to and including `marker`; returns what was dropped.
+    async def skip_past(self, marker: bytes, limit: int = MAX_SKIPPED_BYTES) -> bool:
+        """Drop everything up to and including `marker`; whether it came.
 
-        None if the pipe ended, or `limit` bytes came, without one. Only before a
+        False if the pipe ended, or `limit` bytes came, without one. Only before a
         receiver is set.
         """
+        skipped = 0
         while True:
             self._arrived.clear()
             seen = b"".join(self._early)
-            before, found, after = seen.partition(marker)
+            _, found, after = seen.partition(marker)
+            # Of what is no marker, no more is kept than may be the beginning of one.
+            kept = after if found else seen[1 - len(marker) :]
+            self._early, self._early_size = [kept] if kept else [], len(kept)
             if found:
-                self._early = [after] if after else []
-                self._early_size = len(after)
-                return before
-            if self._ended.is_set() or len(seen) > limit:
-                return None
+                return True
+            skipped += len(seen) - len(kept)
+            if self._held_up:
+                self._held_up = False
+                self.resume_reading()
+            if self._ended.is_set() or skipped > limit:
+                return False
             await self._arrived.wait()
 
     async def wait_ended(self) -> None:

@@ -180,19 +180,19 @@ async def _attached(
     transport: str, host: Connection, argv: Sequence[str], node: str, timeout: float
 ) -> BytePipe:
     process = await host.start(command_line(script_for(argv, _BEGIN)), timeout=timeout)
-    ready: bytes | None = None
+    ready = False
     late = False
     try:
         ready = await within(process.skip_past(RELAY_READY), timeout)
     except (TimeoutError, asyncio.TimeoutError):
         late = True
     finally:
-        if ready is None:
+        if not ready:
             # The exit code comes a moment after the end of the output.
             with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
                 await within(process.wait_ended(), 0.0 if late else 2.0)
             process.close()
-    if ready is None:
+    if not ready:
         raise _no_attach(transport, host, process, node, timeout if late else None)
     return process
 
@@ -211,7 +211,7 @@ def _no_attach(
     elif process.returncode is None:
         if host.closed:
             return Unreachable(f"The connection to {host.host} is closed.", "Connect again.")
-        problem = "the connection was closed"
+        problem = "the connection was closed, or start-up files print without end"
     else:
         problem = f"it ended with exit code {process.returncode}"
     return PipeRefused(

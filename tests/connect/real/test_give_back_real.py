@@ -115,6 +115,20 @@ def test_a_full_tmp_goes_on_in_shared_memory(cluster: Cluster, laptop: Laptop) -
         assert "No folder for sockets could be written" in said_then
 
 
+def test_a_login_shell_that_prints_a_megabyte_does_not_look_like_forbidden_ssh(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    bashrc = cluster.home("alice") / ".bashrc"
+    kept = bashrc.read_bytes() if bashrc.exists() else b""
+    bashrc.write_bytes(b"head -c 1500000 /dev/zero | tr '\\0' x\nhead -c 1500000 /dev/zero >&2\n")
+    try:
+        with connected(laptop, "mini") as session:
+            assert session.wait_for("ready")["transport"] == "ssh"
+        run(laptop, "stop", "mini")
+    finally:
+        bashrc.write_bytes(kept)
+
+
 def test_keep_keeps_the_job_and_the_next_connect_never_cancels_it(
     cluster: Cluster, laptop: Laptop
 ) -> None:
