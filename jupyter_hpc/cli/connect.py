@@ -7,13 +7,23 @@ leave the job where it is.
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+import json
+import shlex
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from jupyter_hpc.cli.render import clock
 from jupyter_hpc.connect.options import LAUNCHES, TRANSPORTS, ConnectOptions
-from jupyter_hpc.errors import HpcError, UsageError
+from jupyter_hpc.errors import HpcError, SubmitRejected, UsageError
+from jupyter_hpc.slurm.options import request_options
+from jupyter_hpc.text import printable
+
+if TYPE_CHECKING:
+    from jupyter_hpc.connect.job.plan import Plan
 
 
 @click.command()
@@ -35,6 +45,9 @@ from jupyter_hpc.errors import HpcError, UsageError
 @click.option("--idle-release", metavar="2h", help="Cancel the job after so long without use.")
 @click.option("--new", is_flag=True, help="A further session beside the one that exists.")
 @click.option("--keep", is_flag=True, help="Keep the job also where Jupyter cannot be started.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show request, limits, start and cost; ask for nothing."
+)
 @click.option("--detach", is_flag=True, help="Go on in the background once it is ready.")
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line on stdout.")
@@ -43,6 +56,7 @@ def connect(
     preset: str | None,
     time_: str | None,
     mem: str | None,
+    dry_run: bool,
     detach: bool,
     no_browser: bool,
     as_json: bool,
@@ -80,6 +94,8 @@ def connect(
         new=given["new"],
         keep=given["keep"],
     )
+    if dry_run:
+        return asyncio.run(_dry_run(options, as_json))
     shown = foreground.Shown(as_json=as_json, browser=not no_browser and terminal)
     try:
         if detach or terminal:
@@ -96,6 +112,48 @@ def connect(
         if as_json and not isinstance(error, OSError):  # nobody may be there to read it
             foreground.print_failure(error, name, 1)
         raise
+
+
+async def _dry_run(options: ConnectOptions, as_json: bool) -> int:
+    """What the connect would ask for, and what Slurm says to it; only questions are asked."""
+    from jupyter_hpc.cli.hosts import open_cluster
+    from jupyter_hpc.connect.job.plan import plan
+    from jupyter_hpc.connect.job.request import find_profile
+    from jupyter_hpc.connect.session.manager import check
+
+    profile, number = find_profile(options.name)
+    check(profile, options)
+    options = dataclasses.replace(options, number=number)
+    try:
+        async with open_cluster(profile) as runner:
+            made = await plan(profile, options, runner)
+    except SubmitRejected as error:
+        error.exit_code = HpcError.exit_code  # only `submit` has a code of its own for it
+        raise
+    if as_json:
+        click.echo(json.dumps({"event": "dry-run", **made.to_json()}))
+        return 0
+    for line in plan_lines(made):
+        click.echo(printable(line))
+    return 0
+
+
+def plan_lines(made: Plan) -> list[str]:
+    """A plan as lines for a person."""
+    start = made.estimate.start
+    when = f"Slurm estimates {clock(start)}" if start else "Slurm cannot say when"
+    where = f", on {made.estimate.nodes}" if made.estimate.nodes else ""
+    lines = [f"{made.name}: nothing was asked for (--dry-run). It would be:"]
+    lines += [f"  request  {shlex.join(request_options(made.request))}"]
+    lines += [f"  limits   {limit}" for limit in made.limits]
+    lines += [f"  start    {when}{where}."]
+    lines += [f"  cost     at most {made.cost}." if made.cost else "  cost     not known here."]
+    if made.existing is not None:
+        differs = ", ".join(made.differences)
+        tail = f" It is not what is asked for: {differs}." if differs else ""
+        used = "you would be asked about it" if differs else "would be used"
+        lines.append(f"Job {made.existing.job_id} of this session exists and {used}.{tail}")
+    return lines
 
 
 def offer_profile(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import signal
 import sys
@@ -16,12 +17,16 @@ from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
 from jupyter_hpc.connect.events import Ended, Event, Failed, Starting
+from jupyter_hpc.connect.job.existing import Choice, choose, mismatch
+from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.sentences import as_json, sentence
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.session.store import Records
+from jupyter_hpc.connect.session.store import Records, SessionRecord
 from jupyter_hpc.errors import ConnectError, HpcError
+from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.text import printable
 
 
 @dataclass(frozen=True)
@@ -49,14 +54,15 @@ def print_failure(error: Exception, cluster: str, code: int) -> None:
 
 def already_running(
     options: ConnectOptions, shown: Shown, records: Records, *, terminal: bool
-) -> bool:
-    """If this laptop has the session open already, show that one and be done.
+) -> ConnectOptions | None:
+    """If this laptop has the session open already, show that one and be done (None).
 
-    One that is over, or that needs an answer which can be given here, makes room.
+    One that is over, or that needs an answer which can be given here, makes room; so does one
+    with other resources than those asked for, if that is wanted. Then the options to go on with.
     """
     record = None if options.new else records.session(options.name)
     if record is None:
-        return False
+        return options
     status = ask_manager(record, "status", timeout=10.0)
     if status.get("state") == "ended" or (terminal and status.get("needs_person")):
         try:
@@ -65,7 +71,15 @@ def already_running(
             # Somebody was quicker and has started it again, or ended it.
             return already_running(options, shown, records, terminal=terminal)
         record.wait_gone()
-        return False
+        return options
+    choice = asyncio.run(_choose(options, record, str(status.get("job_id", "")), terminal))
+    if choice is Choice.FURTHER:
+        return dataclasses.replace(options, new=True)
+    if choice is Choice.REPLACE:
+        answer = ask_manager(record, "stop", timeout=120.0)
+        record.wait_gone()
+        click.echo(printable(f"{record.cluster}: {answer.get('text', '')}"), err=True)
+        return options
     if status.get("next_try"):
         ask_manager(record, "try")
     fields = status.get("event") or as_json(Starting("", ""), record.cluster, time.time())
@@ -82,16 +96,39 @@ def already_running(
         )
     if shown.browser and browser_available():
         open_private(ask_manager(record, "browser-url")["address"], records.folder, record.cluster)
-    return True
+    return None
+
+
+async def _choose(
+    options: ConnectOptions, record: SessionRecord, job_id: str, terminal: bool
+) -> Choice:
+    """Whether the open session is used, replaced, or joined by a further one."""
+    if not job_id or not (options.preset or options.overrides):
+        return Choice.USE
+    from jupyter_hpc.cli.hosts import SessionRunner
+    from jupyter_hpc.connect.ssh.prompts import NoPrompter, terminal_prompter
+
+    profile, _ = find_profile(options.name)
+    try:
+        job = await SlurmClient(SessionRunner(record)).job(job_id)
+    except HpcError as error:
+        why = f"Whether job {job_id} is what is asked for could not be asked: {error.message}"
+        click.echo(printable(why), err=True)
+        return Choice.USE
+    found = mismatch(profile, options, record.cluster, job) if job is not None else None
+    if found is None:
+        return Choice.USE
+    return await choose(found, terminal_prompter() if terminal else NoPrompter())
 
 
 def run_here(options: ConnectOptions, shown: Shown) -> int:
     """The session in this process, for scripts and pipes; signals leave the job."""
     records = Records()
     asks = sys.stdin.isatty() or sys.stderr.isatty()
-    if already_running(options, shown, records, terminal=asks):
+    wanted = already_running(options, shown, records, terminal=asks)
+    if wanted is None:
         return 0
-    return asyncio.run(_run_here(options, shown, records, asks=asks))
+    return asyncio.run(_run_here(wanted, shown, records, asks=asks))
 
 
 async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, asks: bool) -> int:
@@ -140,10 +177,11 @@ def watch_manager(options: ConnectOptions, shown: Shown, *, detach: bool, termin
     from jupyter_hpc.cli.watching import Watcher
 
     records = Records()
-    if already_running(options, shown, records, terminal=terminal):
+    wanted = already_running(options, shown, records, terminal=terminal)
+    if wanted is None:
         return 0
     view = LiveView() if terminal else LineView()
-    return Watcher(options, shown, view, records, detach=detach, terminal=terminal).run()
+    return Watcher(wanted, shown, view, records, detach=detach, terminal=terminal).run()
 
 
 def raise_reported(message: dict[str, Any]) -> None:

@@ -44,8 +44,10 @@ def chosen_partitions(request: Request, partitions: Sequence[Partition]) -> list
     return [partition for partition in partitions if partition.default]
 
 
-def problems(request: Request, partitions: Sequence[Partition]) -> list[Problem]:
-    """What the partitions' limits already rule out.
+def problems(
+    request: Request, partitions: Sequence[Partition], qos: Sequence[Qos] = ()
+) -> list[Problem]:
+    """What the partitions' limits already rule out; a QOS may lift two of them.
 
     `sbatch --test-only` accepts a time over the limit where the site does not enforce
     it at submission, and the job then waits for ever; this says so before.
@@ -76,7 +78,26 @@ def problems(request: Request, partitions: Sequence[Partition]) -> list[Problem]
         )
     found += _gpu_problems(request, chosen, partitions)
     found += _size_problems(request, chosen)
-    return found
+    lifted = {flag.lower() for each in qos if each.name == request.qos for flag in each.flags}
+    return [each for each in found if _LIFTING.get(each.option) not in lifted]
+
+
+#: Flags of a QOS that set a limit of the partition aside.
+_LIFTING: dict[Option, str] = {"time": "partitiontimelimit", "nodes": "partitionmaxnodes"}
+
+
+def partition_limits(request: Request, partitions: Sequence[Partition]) -> list[str]:
+    """The limits of each partition that the request may run in, one line each."""
+    return [_limits(each) for each in chosen_partitions(request, partitions)]
+
+
+def _limits(partition: Partition) -> str:
+    nodes = partition.max_nodes or partition.node_count
+    return printable(
+        f"{partition.name}: at most {format_walltime(partition.max_time).lower()} and {nodes} "
+        f"node{'' if nodes == 1 else 's'} for a job; of its nodes one has at most "
+        f"{', '.join(_node_parts(partition)) or 'nobody says what'}."
+    )
 
 
 def _gpu_problems(
@@ -216,13 +237,17 @@ def _time_limit(partition: Partition) -> str:
 
 
 def _node_size(partition: Partition) -> str:
+    parts = _node_parts(partition)
+    return f"{partition.name} ({', '.join(parts)})" if parts else partition.name
+
+
+def _node_parts(partition: Partition) -> list[str]:
     parts = []
     if partition.cpus_per_node:
         parts.append(f"{partition.cpus_per_node} CPUs")
     if partition.memory_mb_per_node:
         parts.append(format_memory(partition.memory_mb_per_node))
-    parts += [f"{gpu.count} {gpu.type or 'GPUs'}" for gpu in partition.node_gpus]
-    return f"{partition.name} ({', '.join(parts)})" if parts else partition.name
+    return parts + [f"{gpu.count} {gpu.type or 'GPUs'}" for gpu in partition.node_gpus]
 
 
 def _qos_limits(qos: Qos, request: Request) -> str:

@@ -163,8 +163,9 @@ class SlurmClient:
 
     async def partitions(self) -> list[Partition]:
         """Every partition that the caller can see, with its limits and its GPUs."""
-        shown = await self._ask(inventory.partitions_argv())
-        groups = await self._ask(inventory.groups_argv())
+        shown, groups = await asyncio.gather(
+            self._ask(inventory.partitions_argv()), self._ask(inventory.groups_argv())
+        )
         return inventory.read_partitions(shown.stdout, groups.stdout)
 
     async def associations(self, user: str | None = None) -> list[Association]:
@@ -183,6 +184,23 @@ class SlurmClient:
         """The caller's share and use of each account."""
         done = await self._ask(associations.shares_argv())
         return associations.read_shares(done.stdout)
+
+    async def check(self, request: Request, partitions: Sequence[Partition] | None = None) -> None:
+        """SubmitRejected where the limits of the partitions rule the request out.
+
+        Sites may let such a job into the queue, where it waits for ever.
+        """
+        if partitions is None:
+            partitions = await self.partitions()
+        found = advice.problems(request, partitions)
+        if found and request.qos:
+            with contextlib.suppress(HpcError):
+                found = advice.problems(request, partitions, await self.qos())
+        if found:
+            raise SubmitRejected(
+                " ".join(problem.text for problem in found),
+                " ".join(problem.advice for problem in found),
+            )
 
     async def test_only(
         self, request: Request, script: str, options: BatchOptions | None = None

@@ -16,6 +16,7 @@ class Explanation:
     """One sentence about the cause, one about what to do.
 
     `stuck` means that waiting alone will not help: somebody has to change something.
+    `never`: not somebody else, a budget or a hold, but the request itself is what has to change.
     `known` is false for a code that this version has no words for.
     """
 
@@ -23,6 +24,7 @@ class Explanation:
     advice: str
     stuck: bool = False
     known: bool = True
+    never: bool = False
 
 
 _WAIT = "Nothing to do: it starts by itself."
@@ -40,6 +42,10 @@ def _stuck(text: str, advice: str = _CHANGE) -> Explanation:
     return Explanation(text, advice, stuck=True)
 
 
+def _never(text: str, advice: str = _CHANGE) -> Explanation:
+    return Explanation(text, advice, stuck=True, never=True)
+
+
 _REASONS: Mapping[str, Explanation] = {
     "None": _waits("Slurm has not looked at this job yet.", "Wait a few seconds."),
     "Priority": _waits("Jobs with a higher priority are ahead of this one.", _SMALLER),
@@ -47,7 +53,7 @@ _REASONS: Mapping[str, Explanation] = {
         "It is next in line and waits until enough nodes, CPUs, memory or GPUs are free.", _SMALLER
     ),
     "Dependency": _waits("It waits for another job that it depends on."),
-    "DependencyNeverSatisfied": _stuck(
+    "DependencyNeverSatisfied": _never(
         "The job it depends on ended in a way that can never let it start.",
         "Cancel it, or remove the dependency and submit again.",
     ),
@@ -72,7 +78,7 @@ _REASONS: Mapping[str, Explanation] = {
         "As many tasks of this array run as its %limit allows.",
         "The next one starts when one of them ends.",
     ),
-    "PartitionTimeLimit": _stuck("Its time limit is longer than the partition allows."),
+    "PartitionTimeLimit": _never("Its time limit is longer than the partition allows."),
     "PartitionNodeLimit": _stuck(
         "It asks for more or fewer nodes than the partition allows, or its nodes are down.",
     ),
@@ -86,19 +92,19 @@ _REASONS: Mapping[str, Explanation] = {
         "A time limit that ends before the maintenance can start now; else wait or name no node.",
     ),
     "Reservation": _waits("It waits for its reservation to begin."),
-    "ReservationDeleted": _stuck("Its reservation was deleted."),
-    "ReservationInvalid": _stuck("Its reservation is not valid."),
+    "ReservationDeleted": _never("Its reservation was deleted."),
+    "ReservationInvalid": _never("Its reservation is not valid."),
     "Licenses": _waits("It waits for a software licence that other jobs hold."),
     "NodeDown": _waits("A node that it needs is down."),
-    "BadConstraints": _stuck("No node of this cluster has what it asks for."),
-    "Constraints": _stuck("No node of this cluster has what it asks for."),
-    "MaxMemPerLimit": _stuck("It asks for more memory per CPU or node than the partition allows."),
-    "InvalidAccount": _stuck("Its account is not valid any more.", "Choose another account."),
-    "InvalidQOS": _stuck("Its QOS is not valid any more.", "Choose another QOS."),
-    "AccountNotAllowed": _stuck(
+    "BadConstraints": _never("No node of this cluster has what it asks for."),
+    "Constraints": _never("No node of this cluster has what it asks for."),
+    "MaxMemPerLimit": _never("It asks for more memory per CPU or node than the partition allows."),
+    "InvalidAccount": _never("Its account is not valid any more.", "Choose another account."),
+    "InvalidQOS": _never("Its QOS is not valid any more.", "Choose another QOS."),
+    "AccountNotAllowed": _never(
         "Its account may not use this partition.", "Choose another account or partition."
     ),
-    "QOSNotAllowed": _stuck(
+    "QOSNotAllowed": _never(
         "Its QOS may not be used with this partition or account.",
         "Choose another QOS, partition or account.",
     ),
@@ -128,7 +134,7 @@ _REASONS: Mapping[str, Explanation] = {
     "PowerNotAvail": _waits("There is not enough power for it now."),
     "PowerReserved": _waits("Power is reserved for other jobs now."),
     "NvidiaImexChannels": _waits("It waits for a free NVIDIA IMEX channel."),
-    "DeadLine": _stuck("It cannot end before its deadline any more."),
+    "DeadLine": _never("It cannot end before its deadline any more."),
     "InactiveLimit": _stuck(
         "Slurm ended it because nothing of it seemed active.",
         "This site ends allocations without a shell; use launch = sbatch.",
@@ -224,7 +230,7 @@ def _explain_limit(limit: re.Match[str]) -> Explanation:
             "Wait until some have ended, or cancel some.",
         )
     if thing.startswith("wall") and kind == "max":
-        return _stuck(f"Its time limit is longer than its {owner} allows for one job.")
+        return _never(f"Its time limit is longer than its {owner} allows for one job.")
     if thing.startswith("wall") or (kind == "grp" and span in ("minutes", "mins")):
         return _stuck(
             f"Its {owner} has used up its budget of time.",
@@ -242,11 +248,11 @@ def _explain_limit(limit: re.Match[str]) -> Explanation:
             "It starts when they are nearer their end; a shorter time limit helps.",
         )
     if kind == "min":
-        return _stuck(f"It asks for fewer {what} than its {owner} requires.")
+        return _never(f"It asks for fewer {what} than its {owner} requires.")
     if per in ("job", "node") or span or (kind == "max" and not per):
         unit = "one node" if per == "node" else "one job"
         time = " time" if span else ""
-        return _stuck(f"It asks for more {what}{time} than its {owner} allows for {unit}.")
+        return _never(f"It asks for more {what}{time} than its {owner} allows for {unit}.")
     if per == "user":
         return _waits(
             f"Your running jobs use all the {what} that one user may have under its {owner}.",

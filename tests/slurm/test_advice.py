@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from jupyter_hpc.slurm import associations, inventory
-from jupyter_hpc.slurm.advice import allowed, problems
-from jupyter_hpc.slurm.models import Partition, Request
+from jupyter_hpc.slurm.advice import allowed, partition_limits, problems
+from jupyter_hpc.slurm.models import Partition, Qos, Request
 from tests.slurm.runners import recording
 
 
@@ -103,3 +103,23 @@ def test_hostile_names_are_cleaned(partitions: list[Partition]) -> None:
     assert "\x1b" not in allowed("partition", Request(), named)
     (problem,) = problems(Request(partition="x\x1b[31m"), named)
     assert "\x1b" not in problem.text + problem.advice
+
+
+def test_a_qos_may_set_limits_of_the_partition_aside(partitions: list[Partition]) -> None:
+    request = dataclasses.replace(GOOD, qos="long", time="99:00:00", nodes=9)
+    plain = Qos("long", 0, None, None, None, "", "", "", ())
+    lifting = dataclasses.replace(plain, flags=("PartitionTimeLimit", "PartitionMaxNodes"))
+    assert {problem.option for problem in problems(request, partitions, [plain])} == {
+        "time",
+        "nodes",
+    }
+    assert problems(request, partitions, [lifting]) == []
+    other = dataclasses.replace(lifting, name="other")
+    assert len(problems(request, partitions, [other])) == 2
+
+
+def test_the_limits_of_a_partition_are_one_line(partitions: list[Partition]) -> None:
+    assert partition_limits(GOOD, partitions) == [
+        "gpu: at most 04:00:00 and 1 node for a job; of its nodes one has at most 8 CPUs, 32000M, "
+        "2 a100, 2 p4."
+    ]

@@ -222,3 +222,26 @@ def test_how_it_ended(values: dict[str, object], words: str, cause: str) -> None
 def test_states(printed: str, state: str, phase: Phase) -> None:
     assert canonical_state(printed) == state
     assert phase_of(printed) is phase
+
+
+@pytest.mark.parametrize(
+    ("code", "never"),
+    [
+        ("PartitionTimeLimit", True),
+        ("BadConstraints", True),
+        ("AccountNotAllowed", True),
+        ("QOSMaxWallDurationPerJobLimit", True),
+        ("AssocMaxCpuPerJobLimit", True),
+        ("QOSMinGRES", True),
+        # somebody else, a budget, or other jobs
+        ("JobHeldUser", False),
+        ("JobHeldAdmin", False),
+        ("AssocGrpCPUMinutesLimit", False),
+        ("AssocMaxJobsLimit", False),
+        ("PartitionNodeLimit", False),
+        ("Priority", False),
+        ("", False),
+    ],
+)
+def test_what_can_never_start_is_not_what_waits_for_somebody(code: str, never: bool) -> None:
+    assert explain_reason(code).never is never

@@ -56,7 +56,6 @@ from jupyter_hpc.batch.submit.uploads import local_inputs, working_files
 from jupyter_hpc.clusters.user_settings import NotifySettings
 from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
 from jupyter_hpc.runner import Runner
-from jupyter_hpc.slurm.advice import problems
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import Cost, job_cost
 from jupyter_hpc.slurm.models import Estimate, Partition, Request
@@ -208,14 +207,7 @@ async def estimated(
     What the partitions rule out is said first, in words.
     """
     job = prepared.job
-    if partitions is None:
-        partitions = await client.partitions()
-    found = problems(job.request, partitions)
-    if found:
-        raise SubmitRejected(
-            " ".join(problem.text for problem in found),
-            " ".join(problem.advice for problem in found),
-        )
+    await client.check(job.request, partitions)
     estimate = await client.test_only(job.request, prepared.script, batch_options(job))
     return replace(prepared, estimate=estimate)
 

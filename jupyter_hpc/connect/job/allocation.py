@@ -48,6 +48,9 @@ _ALIVE = (Phase.PENDING, Phase.STARTING, Phase.RUNNING, Phase.SUSPENDED)
 #: How long one look at salloc's log waits on the login host for something new.
 _WATCH_SECONDS = 20.0
 
+#: A reason for which a job can never start counts once it has stood there for so long.
+_SURE_SECONDS = 5.0
+
 #: salloc says at once that it waits; one that says nothing has no controller to talk to.
 _SALLOC_SILENCE_SECONDS = 120.0
 
@@ -104,6 +107,15 @@ async def _living_jobs(slurm: SlurmClient, name: str) -> list[Job]:
 def _age_order(job: Job) -> int:
     """Slurm numbers jobs in the order in which they are asked for."""
     return int(job.job_id or 0)
+
+
+def _never_starts(job: Job) -> SubmitRejected:
+    """Waiting makes no sense: nobody but who asked for the job can change what keeps it."""
+    why = explain_reason(job.reason)
+    return SubmitRejected(
+        f"Job {job.job_id} can never start: {why.text} (Slurm says {printable(job.reason, 60)}.)",
+        "Ask for something else; `connect --dry-run` shows the limits.",
+    )
 
 
 class Allocator:
@@ -247,6 +259,7 @@ class Allocator:
         unavailable = False
         next_poll = 0.0
         log_size = 0
+        doomed = ""  # the reason for which it can never start, as seen before
         while True:
             now = time.monotonic()
             if now >= next_poll:
@@ -267,8 +280,15 @@ class Allocator:
                         _log.info("job %s granted: %s", job.job_id, job.nodes)
                         return job
                     shown = self._show(job, shown)
+                    never = explain_reason(job.reason).never
+                    if never and doomed == job.reason:
+                        raise _never_starts(job)
+                    doomed = job.reason if never else ""
+                    if never:
+                        next_poll = now + _SURE_SECONDS
             if requested.log:
-                text = await remote.watch_file(self._login, requested.log, log_size, _WATCH_SECONDS)
+                limit = _SURE_SECONDS if doomed else _WATCH_SECONDS
+                text = await remote.watch_file(self._login, requested.log, log_size, limit)
                 if len(text.encode()) > log_size:
                     log_size = len(text.encode())
                     if allocate.read_salloc(text).state != "pending":

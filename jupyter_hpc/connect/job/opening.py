@@ -18,16 +18,26 @@ from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.events import Sink, Warned
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.allocation import CONNECT_AGAIN, Allocator, Launch, find_job
+from jupyter_hpc.connect.job.endings import cancel_for_sure
+from jupyter_hpc.connect.job.existing import Choice, choose, mismatch
 from jupyter_hpc.connect.job.failures import explain_exit
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
 from jupyter_hpc.connect.job.remote import Account, prepare_account
-from jupyter_hpc.connect.job.request import request_for, session_name
+from jupyter_hpc.connect.job.request import request_for, session_name, session_of
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.errors import HpcError, SessionEnded, UnreadableAnswer
+from jupyter_hpc.connect.ssh.prompts import Prompter
+from jupyter_hpc.errors import (
+    CommandError,
+    HpcError,
+    SessionEnded,
+    SlurmError,
+    SubmitRejected,
+    UnreadableAnswer,
+)
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
-from jupyter_hpc.slurm.models import Job
+from jupyter_hpc.slurm.models import Job, Request
 from jupyter_hpc.text import printable
 
 _log = logging.getLogger(__name__)
@@ -95,8 +105,9 @@ class JobOpener:
 
     What was asked for is remembered by its name, so that no second job is asked for.
     `job_id` is known as soon as there is one; `on_number` is told the number of a
-    further session before its job is asked for. `asking` is true while a job is being asked
-    for and has no number yet.
+    further session before its job is asked for. `prompter` asks what to do with a job that
+    exists and is not what was asked for: UsageError where it cannot. `asking` is true while
+    a job is being asked for and has no number yet.
     """
 
     def __init__(
@@ -107,6 +118,7 @@ class JobOpener:
         runner: Runner,
         sink: Sink,
         on_number: Callable[[int], Awaitable[None]],
+        prompter: Prompter,
     ) -> None:
         self.job_id = ""
         self.asking = False
@@ -118,6 +130,7 @@ class JobOpener:
         self._runner = runner
         self._sink = sink
         self._on_number = on_number
+        self._prompter = prompter
 
     @property
     def own(self) -> bool:
@@ -154,6 +167,13 @@ class JobOpener:
         allocator = Allocator(
             self._profile, account, self._runner, slurm, self._launch, self._sink, self._asked
         )
+        if first and job is not None:
+            choice = await self._choose(name, job)
+            if choice is Choice.REPLACE:
+                await cancel_for_sure(slurm, job.job_id)
+                self._sink(Warned(f"Job {job.job_id} was cancelled; another one is asked for."))
+            numbered = choice is Choice.FURTHER
+            job = job if choice is Choice.USE else None
         if numbered:
             number = await allocator.free_number(self._options.number)
             await self._on_number(number)
@@ -163,19 +183,31 @@ class JobOpener:
             if self.job_id:
                 await self._explain_loss(allocator)
             allocation = self._profile.allocation_for(self._options.preset, self._options.overrides)
+            request = request_for(self._profile, allocation, name)
+            await self._check(slurm, request)
             self.asking = True
-            requested = await allocator.submit(request_for(self._profile, allocation, name))
+            requested = await allocator.submit(request)
         else:
             requested = allocator.adopted(job)
-            if first and (self._options.preset or self._options.overrides):
-                self._sink(
-                    Warned(
-                        f"Job {job.job_id} of this session exists already and is used as it is, "
-                        "whatever is asked for now. Stop it first, or add --new for another."
-                    )
-                )
         self.job_id, self.asking = requested.job_id, False
         return OpenJob(requested.running or await allocator.wait(requested), account)
+
+    async def _choose(self, name: str, job: Job) -> Choice:
+        """What to do with a job that exists; it is used where it is what was asked for."""
+        found = mismatch(self._profile, self._options, session_of(name), job)
+        choice = await choose(found, self._prompter) if found is not None else Choice.USE
+        if found is not None:
+            _log.info("%s The choice: %s", found.text, choice.name)
+        return choice
+
+    async def _check(self, slurm: SlurmClient, request: Request) -> None:
+        """SubmitRejected for what would wait for ever; where the limits are not told, nothing."""
+        try:
+            await slurm.check(request)
+        except SubmitRejected:
+            raise
+        except (SlurmError, CommandError) as error:
+            _log.info("the limits of the partitions are not known: %s", error.message)
 
     async def _explain_loss(self, allocator: Allocator) -> None:
         """The job that waited when the connection was lost is gone: SessionEnded says why.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
 from jupyter_hpc.clusters import Allocation, Profile, load
 from jupyter_hpc.errors import ProfileError
@@ -37,6 +40,15 @@ def find_profile(name: str) -> tuple[Profile, int]:
         except ProfileError:
             pass
         raise
+
+
+def given_members(
+    profile: Profile, preset: str | None, overrides: Mapping[str, Any]
+) -> frozenset[str]:
+    """What was asked for on the command line, by a preset or by an option of its own."""
+    chosen = profile.presets.get(preset or "", Allocation())
+    named = {each.name for each in fields(chosen) if getattr(chosen, each.name) not in (None, ())}
+    return frozenset(named | {key for key, value in overrides.items() if value is not None})
 
 
 def request_for(profile: Profile, allocation: Allocation, name: str) -> Request:

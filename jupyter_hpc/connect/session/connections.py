@@ -78,6 +78,11 @@ class ClusterConnections:
         return self._connections.login
 
     @property
+    def prompter(self) -> Prompter:
+        """Whoever can be asked."""
+        return self._prompter
+
+    @property
     def alive(self) -> bool:
         return self._connections is not None and not self._connections.login.closed
 

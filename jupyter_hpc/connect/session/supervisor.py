@@ -232,6 +232,7 @@ class Supervisor:
             CurrentRunner(self._connections),
             self._tell,
             self._listener.on_number,
+            self._connections.prompter,
         )
         self._opened = opened = await self._logins.through(opener.open)
         self._tell(Running(opened.job.job_id, opened.node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
 
@@ -18,27 +19,41 @@ from jupyter_hpc.connect.job.opening import (
     why_jupyter_ended,
 )
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.errors import ConnectError, SessionEnded, Unreachable, UnreadableAnswer
+from jupyter_hpc.errors import (
+    CommandTimeout,
+    ConnectError,
+    SessionEnded,
+    SubmitRejected,
+    Unreachable,
+    UnreadableAnswer,
+    UsageError,
+)
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.queue import read_jobs
+from tests.connect.job.test_existing import Answers
 from tests.connect.job.world import ACCOUNT, PREPARED, STATE, FakeJob, World, profile
 
 NAME = "jupyter-hpc-mini"
-PROFILE = profile(allocation={"gpus": 1}, presets={"big": {"gpus": 4}})
+PROFILE = profile(allocation={"gpus": 1, "partition": "gpu"}, presets={"big": {"gpus": 4}})
 SESSION = f"{STATE}/jobs/7"
 ADDRESS = "node=gpu01\nfolder=/tmp/jh-x\npython=/usr/bin/python3\nport=\njupyter_pid=17\n"
 
 
-def job(number: int, *states: str, name: str = NAME) -> FakeJob:
-    return FakeJob(str(number), name, list(states) or ["RUNNING"])
+def job(number: int, *states: str, name: str = NAME, **values: str) -> FakeJob:
+    return FakeJob(str(number), name, list(states) or ["RUNNING"], values=values)
 
 
 class Opening:
     """A JobOpener with all that it says, learns and counts."""
 
     def __init__(
-        self, world: World, options: ConnectOptions | None = None, learnt: str = "salloc"
+        self,
+        world: World,
+        options: ConnectOptions | None = None,
+        learnt: str = "salloc",
+        answers: Sequence[str] = (),
     ) -> None:
+        self.person = Answers(*answers)
         world.answers.setdefault("prepare.sh", [PREPARED])
         self.events: list[Event] = []
         self.learnt: list[str] = []
@@ -51,6 +66,7 @@ class Opening:
             world,
             self.events.append,
             self._on_number,
+            self.person,
         )
 
     async def _on_number(self, number: int) -> None:
@@ -77,20 +93,99 @@ async def test_a_job_that_exists_is_adopted(world: World) -> None:
     assert sorted(world.programs()) == ["prepare.sh", "squeue"]
 
 
+async def test_a_job_that_is_what_is_asked_for_is_used_without_a_word(world: World) -> None:
+    world.jobs = [job(7, gres_job="gpu:2")]
+    opening = Opening(world, ConnectOptions("mini", overrides={"gpus": 2}))
+    assert (await opening.opener.open()).job.job_id == "7"
+    assert opening.events == [] and opening.person.asked == []
+
+
 @pytest.mark.parametrize(
     "options",
-    [ConnectOptions("mini", preset="big"), ConnectOptions("mini", overrides={"gpus": 2})],
+    [ConnectOptions("mini", preset="big"), ConnectOptions("mini", overrides={"gpus": 4})],
 )
-async def test_what_is_asked_for_does_not_change_a_job_that_exists(
+async def test_without_a_person_a_job_that_differs_is_neither_used_nor_cancelled(
     world: World, options: ConnectOptions
 ) -> None:
     world.jobs = [job(7)]
     opening = Opening(world, options)
-    await opening.opener.open()
-    (warning,) = opening.warnings()
-    assert warning.startswith("Job 7 of this session exists already and is used as it is")
-    await opening.opener.open()  # after a cut it is what was asked for
-    assert opening.warnings() == [warning]
+    with pytest.raises(UsageError) as told:
+        await opening.opener.open()
+    assert told.value.message == (
+        "Job 7 of mini exists, and is not what is asked for: GPUs 0 instead of 4."
+    )
+    assert "jupyter-hpc connect mini --new" in told.value.hint
+    assert opening.opener.job_id == "" and not world.jobs[0].cancelled
+
+
+async def test_a_person_may_use_what_differs(world: World) -> None:
+    world.jobs = [job(7)]
+    opening = Opening(world, ConnectOptions("mini", preset="big"), answers=["u"])
+    assert (await opening.opener.open()).job.job_id == "7" and not opening.opener.own
+    await opening.opener.open()  # after a cut nobody is asked again
+    assert len(opening.person.asked) == 1
+
+
+async def test_a_person_may_replace_what_differs(world: World) -> None:
+    world.jobs = [old := job(7)]
+    grants(world, 8)
+    opening = Opening(world, ConnectOptions("mini", preset="big"), answers=["r"])
+    assert (await opening.opener.open()).job.job_id == "8" and opening.opener.own
+    assert old.cancelled
+    assert opening.warnings() == ["Job 7 was cancelled; another one is asked for."]
+
+
+async def test_a_person_may_open_a_further_session(world: World) -> None:
+    world.jobs = [old := job(7)]
+    grants(world, 8, name=f"{NAME}-2")
+    opening = Opening(world, ConnectOptions("mini", preset="big"), answers=["f"])
+    assert (await opening.opener.open()).job.job_id == "8" and opening.opener.own
+    assert opening.numbers == [2] and not old.cancelled
+
+
+async def test_what_the_partition_does_not_allow_is_not_queued(world: World) -> None:
+    opening = Opening(world, ConnectOptions("mini", overrides={"time": "99:00:00"}))
+    with pytest.raises(SubmitRejected) as told:
+        await opening.opener.open()
+    assert told.value.message == "99:00:00 is longer than partition gpu allows (04:00:00)."
+    assert told.value.hint == "Ask for at most 04:00:00."
+    assert "start_and_watch.sh" not in world.programs()
+
+
+async def test_limits_that_are_not_told_do_not_stop_anybody(world: World) -> None:
+    world.answers["sinfo"] = [_no_answer]
+    grants(world, 7)
+    opening = Opening(world, ConnectOptions("mini", overrides={"time": "99:00:00"}))
+    assert (await opening.opener.open()).job.job_id == "7"
+
+
+def _no_answer(*_: str) -> str:
+    raise CommandTimeout("sinfo took 30 s.")
+
+
+@pytest.mark.parametrize("adopted", [False, True])
+async def test_a_job_that_can_never_start_is_not_waited_for(world: World, adopted: bool) -> None:
+    waiting = ["PENDING Priority", *["PENDING PartitionTimeLimit"] * 9]
+    if adopted:
+        world.jobs = [job(7, *waiting)]
+    else:
+        grants(world, 7, *waiting)
+    opening = Opening(world)
+    began = world.clock.now
+    with pytest.raises(SubmitRejected) as told:
+        await opening.opener.open()
+    assert told.value.message == (
+        "Job 7 can never start: Its time limit is longer than the partition allows. "
+        "(Slurm says PartitionTimeLimit.)"
+    )
+    assert world.clock.now - began < 2 * PROFILE.slurm.poll_seconds + 10
+    assert (opening.opener.job_id, opening.opener.own) == ("7", not adopted)
+
+
+async def test_a_reason_that_goes_away_was_none(world: World) -> None:
+    never, waits = "PENDING BadConstraints", "PENDING Priority"
+    grants(world, 7, never, never, waits, never, "RUNNING")
+    assert (await Opening(world).opener.open()).job.job_id == "7"
 
 
 async def test_an_adopted_job_that_waits_is_waited_for_by_the_log_of_its_salloc(
@@ -114,6 +209,7 @@ async def test_a_job_is_asked_for_as_the_profile_and_the_command_line_say(world:
         "salloc",
         "--no-shell",
         f"--job-name={NAME}",
+        "--partition=gpu",
         "--time=2:00:00",
         "--gpus=4",
     )

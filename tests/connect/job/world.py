@@ -96,6 +96,8 @@ class FakeJob:
     states: list[str]
     estimated_start: int = 0
     cancelled: bool = False
+    #: further values of its row
+    values: dict[str, str] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
@@ -116,6 +118,7 @@ class FakeJob:
             "nodes": "gpu[01-02]" if state == "RUNNING" else "",
             "started": str(self.estimated_start),
             "name": self.name,
+            **self.values,
         }
         return _row(queue.JOBS.fields, values)
 
@@ -243,7 +246,8 @@ class World:
 
     def _scancel(self, arguments: list[str]) -> tuple[int, str, str]:
         for job in self.jobs:
-            job.cancelled = job.cancelled or job.job_id in arguments
+            if job.job_id in arguments:
+                job.cancelled, job.states = True, ["CANCELLED"]
         return 0, "", ""
 
     def _sbatch(self, arguments: list[str]) -> tuple[int, str, str]:

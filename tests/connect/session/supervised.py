@@ -19,6 +19,7 @@ from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import supervisor as module
 from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.session.supervisor import Supervisor
+from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import LaunchFailed, Unreachable
 from jupyter_hpc.slurm.models import Job
@@ -63,6 +64,7 @@ class Connections:
     def __init__(self) -> None:
         self.alive = False
         self.transport = "ssh"
+        self.prompter = NoPrompter()
         self.logins: list[Exception] = []
         self.refusals: list[Exception] = []  # what opening a pipe raises
         self.lost_with: Exception | None = None  # the login goes away with this one
