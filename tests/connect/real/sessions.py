@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.runner import COMMAND_LOG_VARIABLE
+from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.waiting import eventually
 
@@ -153,3 +154,25 @@ def connected(laptop: Laptop, *words: str) -> Iterator[Session]:
             except subprocess.TimeoutExpired:
                 session.process.kill()
                 session.process.wait(10)
+
+
+def answers(session: Session, timeout: float = 15) -> None:
+    """Jupyter answers through the port, at the latest after `timeout` seconds."""
+    status = 0
+
+    def good() -> bool:
+        nonlocal status
+        with contextlib.suppress(OSError):
+            status = session.get("/api")[0]
+        return status == 200
+
+    eventually(
+        good,
+        lambda: f"the port answers {status}; {session.names()} {session.errors}",
+        seconds=timeout,
+    )
+
+
+def pids(cluster: Cluster, host: str, pattern: str) -> list[str]:
+    """The processes of alice there with such a command line."""
+    return cluster.run(host, ["pgrep", "-u", "alice", "-f", pattern]).stdout.split()

@@ -1,5 +1,7 @@
 """What laptops and clusters do to a session, on a real Slurm with real SSH.
 
+What a session simply outlives is in test_outlives_real.py, with one session for all of it.
+
 Short forms; the long ones are marked `faults` and run by `make faults`. In each: no
 hang, a true sentence, nothing orphaned, and where the job lives, the session comes
 back by itself.
@@ -12,14 +14,14 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import user_named
-from tests.connect.real.sessions import Session, connected, run
+from tests.connect.real.sessions import answers, connected, pids, run
 from tests.waiting import eventually, throughout
 
 
@@ -31,82 +33,6 @@ def laptop(cluster: Cluster) -> Iterator[Laptop]:
     cluster.heal()  # a node that cannot end frozen processes in time is drained by Slurm
 
 
-def _answers(session: Session, timeout: float = 15) -> None:
-    """Jupyter answers through the port, at the latest after `timeout` seconds."""
-    status = 0
-
-    def good() -> bool:
-        nonlocal status
-        with contextlib.suppress(OSError):
-            status = session.get("/api")[0]
-        return status == 200
-
-    eventually(
-        good,
-        lambda: f"the port answers {status}; {session.names()} {session.errors}",
-        seconds=timeout,
-    )
-
-
-def _pids(cluster: Cluster, host: str, pattern: str) -> list[str]:
-    found = cluster.run(host, ["pgrep", "-u", "alice", "-f", pattern])
-    return found.stdout.split()
-
-
-def _cut(cluster: Cluster) -> Callable[[], None]:
-    cluster.cut("laptop")
-    return lambda: cluster.restore("laptop")
-
-
-def _hole(cluster: Cluster) -> Callable[[], None]:
-    cluster.black_hole()
-    return cluster.fill_hole
-
-
-@pytest.mark.parametrize("kind", [_cut, _hole], ids=["cut", "black-hole"])
-@pytest.mark.parametrize(
-    "seconds",
-    [
-        3,
-        15,
-        pytest.param(5, marks=pytest.mark.faults),
-        pytest.param(30, marks=pytest.mark.faults),
-        pytest.param(120, marks=pytest.mark.faults),
-    ],
-)
-def test_the_link_is_interrupted(
-    cluster: Cluster, laptop: Laptop, kind: Callable[[Cluster], Callable[[], None]], seconds: int
-) -> None:
-    with connected(laptop, "mini") as session:
-        job = session.wait_for("ready")["job_id"]
-        restore = kind(cluster)
-        try:
-            event = session.wait_for("reconnecting", 10)
-            assert event["text"]
-            throughout(lambda: session.process.poll() is None, seconds=max(0.0, seconds - 2))
-            status, body, _ = session.get("/lab", {"Accept": "text/html"})
-            assert status == 200
-            assert b"Reconnecting" in body
-        finally:
-            restore()
-        session.wait_for("reconnected", 20)
-        _answers(session)
-        assert session.process.poll() is None
-        assert "ended" not in session.names()
-        assert cluster.jobs() == [job]
-
-
-@pytest.mark.parametrize("seconds", [15, pytest.param(60, marks=pytest.mark.faults)])
-def test_the_laptop_sleeps(cluster: Cluster, laptop: Laptop, seconds: int) -> None:
-    with connected(laptop, "mini") as session:
-        session.wait_for("ready")
-        session.process.send_signal(signal.SIGSTOP)
-        throughout(lambda: session.process.poll() is None, seconds=seconds)
-        session.process.send_signal(signal.SIGCONT)
-        _answers(session, 20)
-        assert session.process.poll() is None
-
-
 def test_the_manager_is_killed_and_connect_run_again(cluster: Cluster, laptop: Laptop) -> None:
     with connected(laptop, "mini") as session:
         first = session.wait_for("ready")
@@ -115,42 +41,8 @@ def test_the_manager_is_killed_and_connect_run_again(cluster: Cluster, laptop: L
     with connected(laptop, "mini") as session:
         again = session.wait_for("ready")
         assert (again["job_id"], again["port"]) == (first["job_id"], first["port"])
-        _answers(session)
-        assert len(_pids(cluster, "cpu01", "jupyter-lab")) == 1
-
-
-@pytest.mark.parametrize("host", ["login1", "cpu01"])
-def test_an_sshd_session_is_killed(cluster: Cluster, laptop: Laptop, host: str) -> None:
-    with connected(laptop, "mini") as session:
-        session.wait_for("ready")
-        assert cluster.kill_sessions(host) > 0
-        session.wait_for("reconnecting", 10)
-        session.wait_for("reconnected", 15)
-        _answers(session)
-
-
-def test_jupyter_is_killed_and_started_again(cluster: Cluster, laptop: Laptop) -> None:
-    with connected(laptop, "mini") as session:
-        job = session.wait_for("ready")["job_id"]
-        seen = len(session.events)
-        (jupyter,) = _pids(cluster, "cpu01", "jupyter-lab")
-        cluster.run("cpu01", ["kill", "-9", jupyter])
-        again = session.wait_for("ready", 40, after=seen)
-        assert again["job_id"] == job
-        said = [event["text"] for event in session.events if event["event"] == "warning"]
-        assert any("started again" in text for text in said)
-        _answers(session)
-
-
-def test_the_relay_is_killed_and_kernels_live_on(cluster: Cluster, laptop: Laptop) -> None:
-    with connected(laptop, "mini") as session:
-        session.wait_for("ready")
-        before = _pids(cluster, "cpu01", "jupyter-lab")
-        (relay,) = _pids(cluster, "cpu01", "relay.py --serve")
-        cluster.run("cpu01", ["kill", "-9", relay])
-        session.wait_for("reconnected", 20)
-        _answers(session)
-        assert _pids(cluster, "cpu01", "jupyter-lab") == before
+        answers(session)
+        assert len(pids(cluster, "cpu01", "jupyter-lab")) == 1
 
 
 def test_the_job_is_cancelled_elsewhere(cluster: Cluster, laptop: Laptop) -> None:
@@ -184,21 +76,6 @@ def test_the_node_is_lost(cluster: Cluster, laptop: Laptop) -> None:
         finally:
             cluster.restore("cpu01")
             cluster.run("login1", ["scontrol", "update", "nodename=cpu01", "state=resume"])
-
-
-@pytest.mark.parametrize("seconds", [8, pytest.param(30, marks=pytest.mark.faults)])
-def test_the_controller_is_away(cluster: Cluster, laptop: Laptop, seconds: int) -> None:
-    with connected(laptop, "mini") as session:
-        session.wait_for("ready")
-        cluster.stop("login1", "slurmctld")
-        try:
-            throughout(lambda: "ended" not in session.names(), seconds=seconds)
-            _answers(session)
-        finally:
-            cluster.start("login1", "slurmctld")
-        throughout(lambda: "ended" not in session.names(), seconds=5)
-        _answers(session)
-        assert session.process.poll() is None
 
 
 @contextlib.contextmanager
@@ -261,7 +138,7 @@ def test_the_home_folder_cannot_be_written(cluster: Cluster, laptop: Laptop, sta
             ready = session.wait_for("ready", 60)
             said = [event["text"] for event in session.events if event["event"] == "warning"]
             assert any("home folder" in text for text in said)
-            _answers(session)
+            answers(session)
             session.end()
         with connected(laptop, "mini") as session:
             assert session.wait_for("ready")["job_id"] == ready["job_id"]
@@ -308,7 +185,7 @@ def test_a_node_that_hangs_does_not_make_us_log_in_for_ever(
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
         session.wait_for("reconnected", 60)
-        _answers(session)
+        answers(session)
         assert cluster.authentications() - before <= 2
 
 
@@ -323,4 +200,4 @@ def test_a_host_that_ends_every_connection_is_not_stormed(cluster: Cluster, lapt
             throughout(lambda: session.process.poll() is None, seconds=0.3)
         assert 2 <= cluster.authentications() - before <= 25
         session.wait_for("reconnected", 150, after=len(session.events))
-        _answers(session)
+        answers(session)
