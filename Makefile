@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 # Most tests wait for a cluster or a browser rather than for a processor.
-PARALLEL ?= -n 5 --dist loadfile --no-loadscope-reorder
+PARALLEL ?= -n 6 --dist loadfile --no-loadscope-reorder
 # CI counts the lines that run in pytest's own processes, for about a tenth of their time.
 COVERAGE ?= $(if $(filter 1 true yes,$(CI)),--cov --cov-report=)
 BUNDLE := jupyter_hpc/labextension/package.json

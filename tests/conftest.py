@@ -27,8 +27,22 @@ pytest_plugins = _existing(
 
 _record = pytest.StashKey[Path]()
 
-#: Fixtures behind which there is a cluster or a browser, or minutes of installing.
-_REAL_PARTS = {"cluster": 1, "cluster_with": 1, "page": 1, "installed": 100}
+#: Fixtures behind which there is a cluster or a browser, or minutes of installing, with the
+#: seconds of a test on them.
+_REAL_PARTS = {"cluster": 4, "cluster_with": 4, "page": 4, "installed": 400}
+
+#: Seconds of long files whose fixtures do not tell.
+_LONG_FILES = {
+    "gates/test_front_end.py": 100,
+    "batch/verify/test_verify.py": 90,
+    "cli/test_demo_elsewhere.py": 60,
+    "batch/job/test_runs.py": 40,
+    "packaging/test_dists.py": 40,
+    "batch/convert/test_same_output.py": 30,
+    "cli/test_demo.py": 30,
+    "cli/test_log_background.py": 30,
+    "batch/convert/test_parameters.py": 25,
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,7 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(600))
     if not hasattr(config, "workerinput"):
         return
-    waits: Counter[Path] = Counter()
+    here = Path(__file__).parent
+    waits = Counter({here / name: seconds for name, seconds in _LONG_FILES.items()})
     for item in items:
         waits[item.path] += max((_REAL_PARTS.get(name, 0) for name in _fixtures(item)), default=0)
     items.sort(key=lambda item: -waits[item.path])
