@@ -17,7 +17,7 @@ from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
 from jupyter_hpc.connect.events import Ended, Event, Failed, Starting
-from jupyter_hpc.connect.job.existing import Choice, choose, mismatch
+from jupyter_hpc.connect.job.existing import Choice, check_limits, choose, mismatch
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.sentences import as_json, sentence
@@ -109,8 +109,9 @@ async def _choose(
     from jupyter_hpc.connect.ssh.prompts import NoPrompter, terminal_prompter
 
     profile, _ = find_profile(options.name)
+    slurm = SlurmClient(SessionRunner(record))
     try:
-        job = await SlurmClient(SessionRunner(record)).job(job_id)
+        job = await slurm.job(job_id)
     except HpcError as error:
         why = f"Whether job {job_id} is what is asked for could not be asked: {error.message}"
         click.echo(printable(why), err=True)
@@ -118,6 +119,7 @@ async def _choose(
     found = mismatch(profile, options, record.cluster, job) if job is not None else None
     if found is None:
         return Choice.USE
+    await check_limits(slurm, found.request)  # nothing is given up for what cannot be had
     return await choose(found, terminal_prompter() if terminal else NoPrompter())
 
 

@@ -95,8 +95,8 @@ def _limits(partition: Partition) -> str:
     nodes = partition.max_nodes or partition.node_count
     return printable(
         f"{partition.name}: at most {format_walltime(partition.max_time).lower()} and {nodes} "
-        f"node{'' if nodes == 1 else 's'} for a job; of its nodes one has at most "
-        f"{', '.join(_node_parts(partition)) or 'nobody says what'}."
+        f"node{'' if nodes == 1 else 's'} for a job; a node has up to "
+        f"{', '.join(_node_parts(partition)) or 'what nobody says'}."
     )
 
 

@@ -120,6 +120,5 @@ def test_a_qos_may_set_limits_of_the_partition_aside(partitions: list[Partition]
 
 def test_the_limits_of_a_partition_are_one_line(partitions: list[Partition]) -> None:
     assert partition_limits(GOOD, partitions) == [
-        "gpu: at most 04:00:00 and 1 node for a job; of its nodes one has at most 8 CPUs, 32000M, "
-        "2 a100, 2 p4."
+        "gpu: at most 04:00:00 and 1 node for a job; a node has up to 8 CPUs, 32000M, 2 a100, 2 p4."
     ]

@@ -6,6 +6,7 @@ job, replacing it and opening a further session. Without a person, nothing is de
 
 from __future__ import annotations
 
+import logging
 import shlex
 from dataclasses import dataclass
 from enum import Enum
@@ -14,9 +15,18 @@ from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.request import given_members, request_for
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.ssh.prompts import Field, Prompter, Question
-from jupyter_hpc.errors import PromptNeeded, UsageError
+from jupyter_hpc.errors import (
+    CommandError,
+    PromptNeeded,
+    SlurmError,
+    SubmitRejected,
+    UsageError,
+)
+from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.differences import differences
-from jupyter_hpc.slurm.models import Job
+from jupyter_hpc.slurm.models import Job, Request
+
+_log = logging.getLogger(__name__)
 
 _MAX_TRIES = 3
 
@@ -37,6 +47,7 @@ class Mismatch:
     job_id: str
     differences: tuple[str, ...]
     options: ConnectOptions
+    request: Request  #: what is asked for, as Slurm would get it
 
     @property
     def text(self) -> str:
@@ -61,8 +72,19 @@ def mismatch(profile: Profile, options: ConnectOptions, name: str, job: Job) -> 
     """How the job differs from what was asked for on the command line; None if it does not."""
     given = given_members(profile, options.preset, options.overrides)
     allocation = profile.allocation_for(options.preset, options.overrides)
-    found = differences(given, request_for(profile, allocation, job.name), job)
-    return Mismatch(name, job.job_id, tuple(found), options) if found else None
+    request = request_for(profile, allocation, job.name)
+    found = differences(given, request, job)
+    return Mismatch(name, job.job_id, tuple(found), options, request) if found else None
+
+
+async def check_limits(slurm: SlurmClient, request: Request) -> None:
+    """SubmitRejected for what would wait for ever; nothing where the limits are not told."""
+    try:
+        await slurm.check(request)
+    except SubmitRejected:
+        raise
+    except (SlurmError, CommandError) as error:
+        _log.info("the limits of the partitions are not known: %s", error.message)
 
 
 async def choose(found: Mismatch, prompter: Prompter) -> Choice:

@@ -19,7 +19,7 @@ from jupyter_hpc.connect.events import Sink, Warned
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.allocation import CONNECT_AGAIN, Allocator, Launch, find_job
 from jupyter_hpc.connect.job.endings import cancel_for_sure
-from jupyter_hpc.connect.job.existing import Choice, choose, mismatch
+from jupyter_hpc.connect.job.existing import Choice, check_limits, choose, mismatch
 from jupyter_hpc.connect.job.failures import explain_exit
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
 from jupyter_hpc.connect.job.remote import Account, prepare_account
@@ -27,17 +27,14 @@ from jupyter_hpc.connect.job.request import request_for, session_name, session_o
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.errors import (
-    CommandError,
     HpcError,
     SessionEnded,
-    SlurmError,
-    SubmitRejected,
     UnreadableAnswer,
 )
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
-from jupyter_hpc.slurm.models import Job, Request
+from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.text import printable
 
 _log = logging.getLogger(__name__)
@@ -168,7 +165,7 @@ class JobOpener:
             self._profile, account, self._runner, slurm, self._launch, self._sink, self._asked
         )
         if first and job is not None:
-            choice = await self._choose(name, job)
+            choice = await self._choose(slurm, name, job)
             if choice is Choice.REPLACE:
                 await cancel_for_sure(slurm, job.job_id)
                 self._sink(Warned(f"Job {job.job_id} was cancelled; another one is asked for."))
@@ -184,7 +181,7 @@ class JobOpener:
                 await self._explain_loss(allocator)
             allocation = self._profile.allocation_for(self._options.preset, self._options.overrides)
             request = request_for(self._profile, allocation, name)
-            await self._check(slurm, request)
+            await check_limits(slurm, request)
             self.asking = True
             requested = await allocator.submit(request)
         else:
@@ -192,22 +189,18 @@ class JobOpener:
         self.job_id, self.asking = requested.job_id, False
         return OpenJob(requested.running or await allocator.wait(requested), account)
 
-    async def _choose(self, name: str, job: Job) -> Choice:
-        """What to do with a job that exists; it is used where it is what was asked for."""
-        found = mismatch(self._profile, self._options, session_of(name), job)
-        choice = await choose(found, self._prompter) if found is not None else Choice.USE
-        if found is not None:
-            _log.info("%s The choice: %s", found.text, choice.name)
-        return choice
+    async def _choose(self, slurm: SlurmClient, name: str, job: Job) -> Choice:
+        """What to do with a job that exists; it is used where it is what was asked for.
 
-    async def _check(self, slurm: SlurmClient, request: Request) -> None:
-        """SubmitRejected for what would wait for ever; where the limits are not told, nothing."""
-        try:
-            await slurm.check(request)
-        except SubmitRejected:
-            raise
-        except (SlurmError, CommandError) as error:
-            _log.info("the limits of the partitions are not known: %s", error.message)
+        Nothing is given up for a request that cannot be had.
+        """
+        found = mismatch(self._profile, self._options, session_of(name), job)
+        if found is None:
+            return Choice.USE
+        await check_limits(slurm, found.request)
+        choice = await choose(found, self._prompter)
+        _log.info("%s The choice: %s", found.text, choice.name)
+        return choice
 
     async def _explain_loss(self, allocator: Allocator) -> None:
         """The job that waited when the connection was lost is gone: SessionEnded says why.

@@ -8,11 +8,12 @@ from jupyter_hpc.connect.job.existing import Choice, Mismatch, choose
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.ssh.prompts import HostKeyQuestion, NoPrompter, Question
 from jupyter_hpc.errors import PromptNeeded, UsageError
+from jupyter_hpc.slurm.models import Request
 
 OPTIONS = ConnectOptions(
     "mini", preset="big", overrides={"time": "4:00:00", "memory": "8G", "gpu_type": "a b"}
 )
-FOUND = Mismatch("mini", "7", ("time 01:00:00 instead of 04:00:00",), OPTIONS)
+FOUND = Mismatch("mini", "7", ("time 01:00:00 instead of 04:00:00",), OPTIONS, Request())
 
 
 class Answers:

@@ -135,6 +135,15 @@ async def test_a_person_may_replace_what_differs(world: World) -> None:
     assert opening.warnings() == ["Job 7 was cancelled; another one is asked for."]
 
 
+async def test_nothing_is_replaced_by_what_cannot_be_had(world: World) -> None:
+    world.jobs = [old := job(7)]
+    options = ConnectOptions("mini", overrides={"gpus": 4, "time": "99:00:00"})
+    opening = Opening(world, options, answers=["r"])
+    with pytest.raises(SubmitRejected, match="longer than partition gpu allows"):
+        await opening.opener.open()
+    assert not old.cancelled and opening.person.asked == []
+
+
 async def test_a_person_may_open_a_further_session(world: World) -> None:
     world.jobs = [old := job(7)]
     grants(world, 8, name=f"{NAME}-2")

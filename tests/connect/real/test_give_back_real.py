@@ -72,6 +72,25 @@ def test_a_start_that_fails_gives_the_job_back(
     assert cause in refused(cluster, laptop)
 
 
+@pytest.mark.faults
+def test_a_limit_on_processes_is_named(cluster: Cluster, laptop: Laptop) -> None:
+    """Bash tries for a quarter of a minute; Jupyter's own threads fail at once."""
+    laptop.write_profile("mini", {"environment": {"setup": [*ENV_SETUP, "ulimit -u 1"]}})
+    assert "(ulimit -u" in refused(cluster, laptop)
+
+
+def test_who_leaves_during_the_start_is_told_how_to_come_back(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    laptop.write_profile("mini", {"environment": {"setup": ["sleep 30"]}})
+    with connected(laptop, "mini") as session:
+        job = session.wait_for("starting")["job_id"]
+        assert session.end() == 143
+        ways = "Come back: jupyter-hpc connect mini. End it: jupyter-hpc stop mini."
+        assert f"Job {job} stays. {ways}" in session.errors
+    assert cluster.jobs() == [job]
+
+
 def test_a_node_that_is_not_reached_gives_the_job_back(cluster: Cluster, laptop: Laptop) -> None:
     cluster.hosts[NODE].stop("sshd")
     try:
