@@ -10,6 +10,7 @@ import type {
   IGpus,
   IJobs,
   IJobView,
+  INodes,
   IPartitions,
   ISession,
   IStorageReport,
@@ -26,6 +27,8 @@ export interface IHpcClient {
   readonly session: IFeed<ISession>;
   /** The newest sample of the GPUs of this job. */
   readonly gpus: IFeed<IGpus>;
+  /** The GPUs of the further nodes of this job; watched, their samplers run. */
+  readonly nodes: IFeed<INodes>;
   /** The user's jobs, waiting, running and finished. */
   readonly jobs: IFeed<IJobs>;
   /** Space, files and budget. */

@@ -195,6 +195,10 @@ def _cases() -> Iterator[Case]:
     yield Case("get", "gpus", 200, "gpus")
     yield Case("get", "gpus", 503, "gpus", bare=True)
 
+    yield Case("get", "nodes", 200, "nodes")
+    yield Case("get", "nodes", 200, "nodes", bare=True)
+    yield Case("get", "nodes", 403, "nodes", token="wrong")
+
     yield Case("get", "gpus/history", 200, "gpus/history")
     yield Case("get", "gpus/history", 200, "gpus/history?seconds=60&points=5")
     yield Case("get", "gpus/history", 400, "gpus/history?points=x")

@@ -1,4 +1,4 @@
-"""GET gpus, GET gpus/history."""
+"""GET gpus, GET gpus/history, GET nodes."""
 
 from __future__ import annotations
 
@@ -25,3 +25,12 @@ class GpuHistoryHandler(HpcHandler):
     async def get(self) -> None:
         seconds, points = self.number("seconds", 600.0), self.whole_number("points", 600)
         self.reply(await self.services.gpus.history(seconds, points))
+
+
+class NodesHandler(HpcHandler):
+    """The GPUs of the further nodes of this job."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        self.reply(await self.services.nodes.read())

@@ -6,7 +6,7 @@ from tornado.web import RequestHandler
 
 from jupyter_hpc.node.handlers.base import NoSuchAddress
 from jupyter_hpc.node.handlers.batch import ConvertHandler, SubmitHandler
-from jupyter_hpc.node.handlers.gpus import GpuHistoryHandler, GpusHandler
+from jupyter_hpc.node.handlers.gpus import GpuHistoryHandler, GpusHandler, NodesHandler
 from jupyter_hpc.node.handlers.jobs import (
     JobActionHandler,
     JobGpusHandler,
@@ -27,6 +27,7 @@ ROUTES: list[tuple[str, type[RequestHandler]]] = [
     (r"/jupyter-hpc/session", SessionHandler),
     (r"/jupyter-hpc/gpus", GpusHandler),
     (r"/jupyter-hpc/gpus/history", GpuHistoryHandler),
+    (r"/jupyter-hpc/nodes", NodesHandler),
     (r"/jupyter-hpc/jobs", JobsHandler),
     (_JOB, JobHandler),
     (_JOB + r"/log", JobLogHandler),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 from jupyter_hpc.errors import GpuUnavailable, HpcError, UsageError
@@ -88,22 +88,17 @@ class GpuService:
         self, sampler: GpuSampler, sample: Sample, failure: HpcError | None
     ) -> dict[str, object]:
         origin = sampler.origin
-        age = max(0.0, time.time() - sample.taken_at)
         pids = {process.pid for gpu in sample.gpus for process in gpu.processes}
         owners = await self._notebooks.owners(pids) if pids else {}
-        return {
-            "source": origin.label if origin else "none",
-            "simulated": origin is not None and origin.label == "simulated",
-            "driver": origin.driver if origin else None,
-            "taken_at": sample.taken_at,
-            "age": age,
-            "stale": failure is not None,
-            "problem": problem_of(failure),
-            "interval": self._interval,
-            "gpus": [
-                _described(gpu, owners, sampler.history.idle_since(gpu.id)) for gpu in sample.gpus
-            ],
-        }
+        return describe_sample(
+            sample,
+            origin.label if origin else "none",
+            origin.driver if origin else None,
+            failure,
+            self._interval,
+            owners,
+            sampler.history.idle_since,
+        )
 
     async def stop(self) -> None:
         """End the sampler; one that hangs in the driver is left behind."""
@@ -131,8 +126,31 @@ def described_history(
     }
 
 
+def describe_sample(
+    sample: Sample,
+    source: str,
+    driver: str | None,
+    failure: HpcError | None,
+    interval: float,
+    owners: Mapping[int, Owner],
+    idle_since: Callable[[str], float | None],
+) -> dict[str, object]:
+    """The JSON form of a sample; `failure` is why there is no newer one."""
+    return {
+        "source": source,
+        "simulated": source == "simulated",
+        "driver": driver,
+        "taken_at": sample.taken_at,
+        "age": max(0.0, time.time() - sample.taken_at),
+        "stale": failure is not None,
+        "problem": problem_of(failure),
+        "interval": interval,
+        "gpus": [_described(gpu, owners, idle_since(gpu.id)) for gpu in sample.gpus],
+    }
+
+
 def _described(
-    gpu: GpuReading, owners: dict[int, Owner], idle_since: float | None
+    gpu: GpuReading, owners: Mapping[int, Owner], idle_since: float | None
 ) -> dict[str, object]:
     row = asdict(gpu)
     row.pop("failure")

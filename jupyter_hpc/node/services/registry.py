@@ -16,11 +16,13 @@ from jupyter_hpc.node.settings import NodeSettings
 if TYPE_CHECKING:
     from jupyter_hpc.gpu.sample import GpuSource
     from jupyter_hpc.node.services.batch import BatchService
+    from jupyter_hpc.node.services.commands import SiteRunner
     from jupyter_hpc.node.services.gpus import GpuService
     from jupyter_hpc.node.services.identity import Identity
     from jupyter_hpc.node.services.job_details import JobDetails
     from jupyter_hpc.node.services.jobs import JobsService
     from jupyter_hpc.node.services.logs import LogService
+    from jupyter_hpc.node.services.nodes import NodesService
     from jupyter_hpc.node.services.offload import Offload
     from jupyter_hpc.node.services.partitions import PartitionService
     from jupyter_hpc.node.services.profile import SiteProfile
@@ -84,14 +86,17 @@ class Services:
         return SiteProfile.from_environment(self.environ)
 
     @cached_property
-    def client(self) -> SlurmClient:
+    def _site_runner(self) -> SiteRunner:
         from jupyter_hpc.node.services.commands import SiteRunner
         from jupyter_hpc.runner import LocalRunner
+
+        return SiteRunner(LocalRunner(), self.settings.slurm_prefix, self.settings.command_paths)
+
+    @cached_property
+    def client(self) -> SlurmClient:
         from jupyter_hpc.slurm.client import SlurmClient
 
-        settings = self.settings
-        runner = SiteRunner(LocalRunner(), settings.slurm_prefix, settings.command_paths)
-        return SlurmClient(runner, timeout=settings.slurm_timeout)
+        return SlurmClient(self._site_runner, timeout=self.settings.slurm_timeout)
 
     @cached_property
     def session(self) -> SessionService:
@@ -116,6 +121,21 @@ class Services:
             self._open_gpus,
             self.settings.gpu_interval,
             Notebooks(self.hooks.list_sessions, self.hooks.kernel_pid),
+            enabled=self.settings.gpus_enabled,
+        )
+
+    @cached_property
+    def nodes(self) -> NodesService:
+        import platform
+
+        from jupyter_hpc.node.services.nodes import NodesService
+        from jupyter_hpc.slurm.job_environment import read_job_environment
+
+        return NodesService(
+            read_job_environment(self.environ),
+            self.environ.get("SLURMD_NODENAME") or platform.node(),
+            self.client,
+            self._site_runner.rewritten,
             enabled=self.settings.gpus_enabled,
         )
 
@@ -243,7 +263,7 @@ class Services:
 
     async def stop(self) -> None:
         """End threads and tasks of those services that were used."""
-        names = ("gpus", "session", "jobs", "details", "storage", "partitions", "batch")
+        names = ("gpus", "nodes", "session", "jobs", "details", "storage", "partitions", "batch")
         used = [self.__dict__[name] for name in names if name in self.__dict__]
         # Together: each may have to wait for something that hangs, and the server does not.
         await asyncio.gather(*(service.stop() for service in used))

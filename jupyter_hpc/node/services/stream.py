@@ -22,7 +22,7 @@ from jupyter_hpc.node.values import encode, problem_of
 if TYPE_CHECKING:
     from jupyter_hpc.node.services.registry import Services
 
-TOPICS = ("session", "gpus", "jobs", "log")
+TOPICS = ("session", "gpus", "nodes", "jobs", "log")
 
 #: Without a word from the tab for so long, nobody looks.
 LEASE_SECONDS = 150.0
@@ -119,6 +119,8 @@ class Stream:
             return self._session()
         if watch.topic == "gpus":
             return self._gpus()
+        if watch.topic == "nodes":
+            return self._nodes()
         if watch.topic == "jobs":
             return self._jobs()
         return self._log(watch, start)
@@ -133,6 +135,12 @@ class Stream:
         while True:
             yield await gpus.read()
             await gpus.sampled.wait(RETRY_SECONDS)
+
+    async def _nodes(self) -> AsyncGenerator[object, None]:
+        nodes = self._services.nodes
+        while True:
+            yield await nodes.read()
+            await nodes.changed.wait(RETRY_SECONDS)
 
     async def _jobs(self) -> AsyncGenerator[object, None]:
         jobs, seen = self._services.jobs, Seen()

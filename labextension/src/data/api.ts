@@ -19,6 +19,8 @@ export type IMemory = Schemas['Memory'];
 
 export type IGpus = Schemas['Gpus'];
 export type IGpu = Schemas['Gpu'];
+export type INodes = Schemas['Nodes'];
+export type INodeGpus = Schemas['NodeGpus'];
 export type IGpuProcess = Schemas['GpuProcess'];
 export type INotebook = Schemas['Notebook'];
 export type IGpuHistory = Schemas['GpuHistory'];

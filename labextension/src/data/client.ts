@@ -12,6 +12,7 @@ import type {
   IJobsUpdate,
   IJobView,
   ILogPiece,
+  INodes,
   IPartitions,
   ISession,
   IStorageReport,
@@ -45,6 +46,12 @@ export class HpcClient implements IHpcClient, IDisposable {
       () => this._get('gpus'),
       newest
     );
+    this.nodes = new StreamedFeed<INodes>(
+      this._stream,
+      'nodes',
+      () => this._get('nodes'),
+      newest
+    );
     this.jobs = new StreamedFeed<IJobs, IJobs | IJobsUpdate>(
       this._stream,
       'jobs',
@@ -60,6 +67,7 @@ export class HpcClient implements IHpcClient, IDisposable {
 
   readonly session: IFeed<ISession>;
   readonly gpus: IFeed<IGpus>;
+  readonly nodes: IFeed<INodes>;
   readonly jobs: IFeed<IJobs>;
   readonly storage: PolledFeed<IStorageReport>;
 

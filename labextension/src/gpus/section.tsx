@@ -1,7 +1,13 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { IGpu, IGpuColumns, IGpuProcess, IGpus } from '../data/api';
+import type {
+  IGpu,
+  IGpuColumns,
+  IGpuProcess,
+  IGpus,
+  INodeGpus
+} from '../data/api';
 import type { IHpcClient } from '../tokens';
 import { Chart } from '../ui/chart';
 import { Age, FeedView } from '../ui/feedview';
@@ -23,12 +29,28 @@ interface IGpusProps {
 
 /** The GPUs of this job: load, memory, power, and who holds the memory. */
 export function GpusSection(props: IGpusProps): JSX.Element {
-  const { client, trans, minutes } = props;
+  const { client, minutes } = props;
   const timeline = useTimeline(client, minutes * 60);
+  return (
+    <>
+      <FirstNode {...props} timeline={timeline} />
+      <FurtherNodes {...props} />
+    </>
+  );
+}
+
+/** The GPUs of the node on which this Jupyter runs. */
+function FirstNode(props: IGpusProps & { timeline: GpuTimeline }): JSX.Element {
+  const { client, trans, timeline } = props;
+  const session = useFeed(client.session).value;
+  const isOneOfSeveral = (session?.job?.nodes.length ?? 0) > 1;
   return (
     <FeedView feed={client.gpus} trans={trans}>
       {value => (
         <>
+          {session && isOneOfSeveral && (
+            <h3>{trans.__('%1, where this Jupyter runs', session.host)}</h3>
+          )}
           {value.stale && (
             <p className="jp-Hpc-quiet" role="status">
               {trans.__(
@@ -37,7 +59,6 @@ export function GpusSection(props: IGpusProps): JSX.Element {
               )}
             </p>
           )}
-          <OtherNodes client={client} trans={trans} />
           <div
             className={`jp-Hpc-gpus${value.gpus.length > MANY ? ' jp-mod-many' : ''}`}
           >
@@ -46,7 +67,6 @@ export function GpusSection(props: IGpusProps): JSX.Element {
                 key={gpu.id}
                 gpu={gpu}
                 columns={timeline.gpus[index]}
-                timeline={timeline}
                 value={value}
                 {...props}
               />
@@ -59,23 +79,60 @@ export function GpusSection(props: IGpusProps): JSX.Element {
   );
 }
 
-/** A job on several nodes: whose GPUs these are, since the others cannot be seen from here. */
-function OtherNodes(props: {
-  client: IHpcClient;
-  trans: TranslationBundle;
-}): JSX.Element | null {
+/** The GPUs of the other nodes of a job on several; their samplers run while this is seen. */
+function FurtherNodes(props: IGpusProps): JSX.Element | null {
   const { client, trans } = props;
   const { value } = useFeed(client.session);
-  const nodes = value?.job?.nodes ?? [];
-  return value && nodes.length > 1 ? (
-    <p className="jp-Hpc-quiet">
-      {trans.__(
-        'These are the GPUs of %1, where this Jupyter runs; those of the other nodes of the job (%2) are not shown.',
-        value.host,
-        nodes.filter(node => node !== value.host).join(', ')
+  return (value?.job?.nodes.length ?? 0) > 1 ? (
+    <FeedView feed={client.nodes} trans={trans}>
+      {({ nodes }) => (
+        <>
+          {nodes.map(node => (
+            <FurtherNode key={node.name} node={node} {...props} />
+          ))}
+        </>
       )}
-    </p>
+    </FeedView>
   ) : null;
+}
+
+const NO_TIMELINE = new GpuTimeline();
+
+/** One of them: its GPUs, or a sentence why they cannot be seen. */
+export function FurtherNode(
+  props: IGpusProps & { node: INodeGpus }
+): JSX.Element {
+  const { node, client, trans } = props;
+  const { name, gpus, problem } = node;
+  return (
+    <section aria-label={trans.__('GPUs of %1', name)}>
+      <h3>{name}</h3>
+      {problem && <Problem problem={problem} />}
+      {!gpus && !problem && (
+        <p className="jp-Hpc-quiet" role="status">
+          {trans.__('A first look at its GPUs is under way…')}
+        </p>
+      )}
+      {gpus?.problem && <Problem problem={gpus.problem} />}
+      {gpus && (
+        <>
+          <div className="jp-Hpc-gpus jp-mod-many">
+            {gpus.gpus.map(gpu => (
+              <Gpu
+                key={gpu.id}
+                gpu={gpu}
+                columns={undefined}
+                value={gpus}
+                {...props}
+                timeline={NO_TIMELINE}
+              />
+            ))}
+          </div>
+          <Age feed={client.nodes} dated={gpus} trans={trans} />
+        </>
+      )}
+    </section>
+  );
 }
 
 /** The charts' data: fetched when it is first seen or after a pause, then grown. */

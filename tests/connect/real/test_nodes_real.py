@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.cluster.fixtures import ClusterFactory
 from tests.cluster.laptop import Laptop
 from tests.connect.real.kernels import Kernel
 from tests.connect.real.sessions import Session, connected
+from tests.waiting import eventually
 
 #: Slurm's order is that of names: Jupyter runs on cpu01, which has GPUs here.
 FIRST, SECOND = "cpu01", "gpu01"
@@ -30,9 +33,13 @@ def wide(cluster_with: ClusterFactory) -> Iterator[Cluster]:
     cluster.heal()
 
 
-def _laptop(cluster: Cluster, gpu_flag: str) -> Laptop:
+def _laptop(cluster: Cluster, gpu_flag: str, *setup: str) -> Laptop:
     laptop = cluster.laptop("alice", "nodes")
-    laptop.write_profile("mini", {"slurm": {"poll_seconds": 3, "gpu_flag": gpu_flag}})
+    values: dict[str, Mapping[str, Any]] = {
+        "slurm": {"poll_seconds": 3, "gpu_flag": gpu_flag},
+        "environment": {"setup": [*cluster.env_setup, *setup]},
+    }
+    laptop.write_profile("mini", values)
     return laptop
 
 
@@ -66,3 +73,26 @@ def test_two_nodes(wide: Cluster, transport: str, flag: str, gpus: str) -> None:
         return
     with connected(laptop, "mini", "--via", transport) as session:
         assert _ready(session)["job_id"] == ready["job_id"], "the same job and server again"
+
+
+def test_the_gpus_of_the_second_node_while_somebody_looks(wide: Cluster) -> None:
+    gpus = [{"index": number, "name": f"Simulated {number}", "load": 7} for number in range(4)]
+    numbers = json.dumps({"time": 4e9, "gpus": gpus})
+    (wide.home("alice") / "gpus.json").write_text(numbers, encoding="utf-8")
+    setup = "export JUPYTER_HPC_SIMULATED_GPUS=/home/alice/gpus.json"
+    with connected(_laptop(wide, "gpus", setup), *_asked("4")) as session:
+        _ready(session)
+        kernel = Kernel(session)
+        job = kernel.get("/jupyter-hpc/session")["job"]
+        assert (job["nodes"], job["gpus"]) == ([FIRST, SECOND], 4)
+        assert len(kernel.get("/jupyter-hpc/gpus")["gpus"]) == 3
+
+        def second() -> list[dict[str, Any]] | None:
+            (node,) = kernel.get("/jupyter-hpc/nodes")["nodes"]
+            assert node["name"] == SECOND and node["problem"] is None, node
+            return node["gpus"] and node["gpus"]["gpus"]
+
+        assert [gpu["load"] for gpu in eventually(second) or ()] == [7.0]
+        assert set(_steps(wide)) == {FIRST, SECOND}
+        assert Kernel(session).run(LOOK).split() == [FIRST, "3", FIRST, SECOND], "srun goes on"
+        eventually(lambda: set(_steps(wide)) == {FIRST}, "the sampler stays", seconds=60)
