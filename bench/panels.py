@@ -21,8 +21,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import websocket
 
+from jupyter_hpc.node.services.node_sampler import INTERVAL_SECONDS, PROGRAM
 from jupyter_hpc.slurm.queue import JOBS
 from tests.gpu.library import library_folder
 
@@ -120,6 +122,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="jupyter-hpc-bench-") as name:
         folder = Path(name)
         measure_sampler(folder)
+        measure_node_sampler(folder)
         measure_jobs(folder)
         measure_start(folder)
         count_questions(folder)
@@ -138,6 +141,28 @@ def measure_sampler(folder: Path) -> None:
         f"sampler and one tab: {found['busy'] - found['quiet']:+.2f} ms (goal < 5)"
     )
     print(f"12 hours of history         {found['history']:.1f} ms")
+
+
+def measure_node_sampler(folder: Path) -> None:
+    """The sampler of eight GPUs of a further node, from its second sample on."""
+    environment = clean_environment(folder) | {
+        "LD_LIBRARY_PATH": str(library_folder()),
+        "FAKE_NVML_GPUS": "8",
+    }
+    argv = [sys.executable, "-c", PROGRAM, f"{INTERVAL_SECONDS:g}"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(argv, env=environment, **pipes) as sampler:  # type: ignore[call-overload]
+        for _ in range(2):
+            sampler.stdout.readline()
+        process = psutil.Process(sampler.pid)
+        began, used = time.perf_counter(), sum(process.cpu_times()[:2])
+        for _ in range(5 * SECONDS):
+            line = sampler.stdout.readline()
+        share = (sum(process.cpu_times()[:2]) - used) / (time.perf_counter() - began) * 100
+        sampler.stdin.close()
+    gpus = len(json.loads(line)["sample"]["gpus"])
+    rate = f"{gpus} GPUs at {INTERVAL_SECONDS:g} s"
+    print(f"further node, {rate} {share:.2f} % of one core (goal < 0.5)")
 
 
 def measure_jobs(folder: Path) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_core.utils import ensure_async
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Float, List, Unicode
@@ -15,6 +16,7 @@ from jupyter_hpc.logs import Forward
 from jupyter_hpc.node.events import emit_cancelled, emit_submitted, register_schemas
 from jupyter_hpc.node.handlers.base import SERVICES_KEY
 from jupyter_hpc.node.handlers.routes import NOWHERE, ROUTES
+from jupyter_hpc.node.kernels import use_for_kernels
 from jupyter_hpc.node.services.registry import ServerHooks, Services
 from jupyter_hpc.node.settings import NodeSettings
 
@@ -84,6 +86,7 @@ class HpcExtension(ExtensionApp):
         if self.serverapp is not None and self._forward is None:
             self._forward = Forward(logging.getLogger(self.serverapp.log.name))
             self._forward.begin()
+        use_for_kernels(KernelProvisionerFactory.instance(parent=self.serverapp), os.environ)
         self._services = Services(self._node_settings(), os.environ, self._hooks())
         self.settings[SERVICES_KEY] = self._services
 

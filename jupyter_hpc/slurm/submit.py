@@ -88,6 +88,11 @@ _OF_THE_SERVER = (
     "JPY_PARENT_PID",
     "JPY_SESSION_NAME",
     "MPLBACKEND",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
 )
 
 

@@ -110,11 +110,13 @@ async def read(service: NodesService, position: int = 0) -> dict[str, Any]:
 async def known(service: NodesService, position: int = 0) -> dict[str, Any]:
     """What is said of a node once something is said of it."""
 
-    async def look() -> dict[str, Any] | None:
-        node = await read(service, position)
-        return node if node["gpus"] or node["problem"] else None
+    async def look() -> bool:
+        found.update(await read(service, position))
+        return bool(found["gpus"] or found["problem"])
 
-    return await until(look, "nothing is said of the node")
+    found: dict[str, Any] = {}
+    await until(look, "nothing is said of the node")
+    return found
 
 
 async def test_the_gpus_of_a_further_node(world: World) -> None:

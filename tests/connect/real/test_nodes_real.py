@@ -18,6 +18,11 @@ from tests.waiting import eventually
 #: Slurm's order is that of names: Jupyter runs on cpu01, which has GPUs here.
 FIRST, SECOND = "cpu01", "gpu01"
 
+RANKS = """
+import os
+print(*(os.environ[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR")))
+print("MASTER_PORT" in os.environ, "SLURM_NTASKS" in os.environ, os.environ["SLURM_NNODES"])
+"""
 LOOK = """
 import os, subprocess
 gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
@@ -90,9 +95,10 @@ def test_the_gpus_of_the_second_node_while_somebody_looks(wide: Cluster) -> None
         def second() -> list[dict[str, Any]] | None:
             (node,) = kernel.get("/jupyter-hpc/nodes")["nodes"]
             assert node["name"] == SECOND and node["problem"] is None, node
-            return node["gpus"] and node["gpus"]["gpus"]
+            return list(node["gpus"]["gpus"]) if node["gpus"] else None
 
         assert [gpu["load"] for gpu in eventually(second) or ()] == [7.0]
         assert set(_steps(wide)) == {FIRST, SECOND}
         assert Kernel(session).run(LOOK).split() == [FIRST, "3", FIRST, SECOND], "srun goes on"
+        assert kernel.run(RANKS).split() == ["0", "1", "0", FIRST, "True", "False", "2"]
         eventually(lambda: set(_steps(wide)) == {FIRST}, "the sampler stays", seconds=60)

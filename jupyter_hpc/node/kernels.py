@@ -1,0 +1,68 @@
+"""Kernels of a job: each is one process that torch.distributed can start in by itself.
+
+`init_process_group()` in a cell reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
+MASTER_PORT; nobody sets them in a kernel, and each kernel needs a port of its own.
+Terminals do not get them: what is started there (torchrun, Lightning, srun) sets its own,
+and Lightning takes LOCAL_RANK for the sign that somebody else starts its processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+
+from jupyter_hpc.slurm.job_environment import read_job_environment
+
+NAME = "jupyter-hpc-provisioner"
+USUAL = "local-provisioner"
+
+#: Below the ports that Linux gives to outgoing connections, which come and go.
+PORTS = range(10000, 30000)
+
+
+class JobKernel(LocalProvisioner):
+    """Starts kernels as Jupyter does, with the variables of a single process."""
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """The arguments of the launch; what the kernel's own specification sets stays."""
+        prepared: dict[str, Any] = await super().pre_launch(**kwargs)
+        environ = dict(prepared.get("env") or {})
+        prepared["env"] = {**environ, **single_process(environ)}
+        return prepared
+
+
+def single_process(environ: Mapping[str, str]) -> dict[str, str]:
+    """What to add for a process alone; nothing where a part of it is set already."""
+    job = read_job_environment(environ)
+    ranks = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    if job is None or any(name in environ for name in (*ranks, "MASTER_ADDR", "MASTER_PORT")):
+        return {}
+    # On several nodes it is inherited by what `srun` starts on the others.
+    several = len(job.nodes) > 1
+    address = environ.get("SLURMD_NODENAME") or job.nodes[0] if several else "127.0.0.1"
+    return {**ranks, "MASTER_ADDR": address, "MASTER_PORT": str(free_port())}
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    for port in random.sample(PORTS, 50):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("", port))
+            return port
+    return PORTS[0]
+
+
+def use_for_kernels(factory: KernelProvisionerFactory, environ: Mapping[str, str]) -> None:
+    """Start kernels this way in a job, unless their specification or the site names another."""
+    if read_job_environment(environ) is None or factory.default_provisioner_name != USUAL:
+        return
+    where = f"{JobKernel.__module__}:{JobKernel.__name__}"
+    factory.provisioners[NAME] = EntryPoint(NAME, where, factory.GROUP_NAME)
+    factory.default_provisioner_name = NAME
