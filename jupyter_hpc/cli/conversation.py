@@ -22,6 +22,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -30,6 +31,8 @@ from typing import Any
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.ssh.prompts import Field, HostKeyQuestion, Question
 from jupyter_hpc.errors import PromptNeeded
+
+_log = logging.getLogger(__name__)
 
 
 class Line:
@@ -94,6 +97,7 @@ class Line:
         word = message.get("do")
         if word == "background":
             self.background = True
+            _log.info("the session goes on in the background, without a terminal")
         elif word is not None:
             with contextlib.suppress(ValueError):  # a terminal of another release
                 self._on_command(SessionCommand(word), str(message.get("question") or ""))

@@ -14,9 +14,10 @@ from typing import Any
 import click
 
 from jupyter_hpc.cli.browser import browser_available, open_private
+from jupyter_hpc.cli.process import Output, more_files, outlive_terminal
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
-from jupyter_hpc.connect.events import Ended, Event, Failed, Starting
+from jupyter_hpc.connect.events import Ended, Event, Failed, Starting, Warned
 from jupyter_hpc.connect.job.existing import Choice, check_limits, choose, mismatch
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
@@ -27,6 +28,14 @@ from jupyter_hpc.connect.session.store import Records, SessionRecord
 from jupyter_hpc.errors import ConnectError, HpcError
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.text import printable
+
+_READER_GONE = (
+    "Whoever read the output of this session is gone; the session goes on without. "
+    "'jupyter-hpc status' shows it."
+)
+_TERMINAL_GONE = (
+    "The terminal was closed; the session goes on in the background. 'jupyter-hpc status' shows it."
+)
 
 
 @dataclass(frozen=True)
@@ -140,14 +149,20 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
     view = LineView()
     log = current_log()
 
+    def reader_gone() -> None:
+        manager.on_event(Warned(_READER_GONE))
+
+    output = Output(print_json if shown.as_json else view.show, reader_gone)
+
     def sink(event: Event) -> None:
         log.rename(manager.name)
-        fields = as_json(event, manager.name, time.time())
-        if shown.as_json:
-            print_json(fields)
-        else:
-            view.show(fields)
+        output(as_json(event, manager.name, time.time()))
 
+    def terminal_gone() -> None:
+        output.close()
+        manager.on_event(Warned(_TERMINAL_GONE))
+
+    more_files()
     prompter = HidingPrompter(terminal_prompter() if asks else NoPrompter(), log.redact)
     manager = Manager(options, prompter, sink, records)
     log.keep(manager.name, records.log_file, show_line)
@@ -160,6 +175,7 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
+    outlive_terminal(lambda: loop.call_soon_threadsafe(terminal_gone))
     ended = await manager.run()
     if caught:
         # Without --json the view has said it already.

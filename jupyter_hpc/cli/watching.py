@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import json
+import os
 import signal
 import sys
 import threading
@@ -17,6 +18,7 @@ from jupyter_hpc.cli.asking import Asking, ask_choice, ask_line, ask_yes
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.conversation import question_from
 from jupyter_hpc.cli.foreground import Shown, print_json, raise_reported
+from jupyter_hpc.cli.process import outlive_terminal
 from jupyter_hpc.cli.verbose import current_log
 from jupyter_hpc.cli.view import LineView, LiveView
 from jupyter_hpc.connect.options import ConnectOptions
@@ -95,6 +97,7 @@ class Watcher:
         # A thread, because Windows has no events for pipes of this kind.
         threading.Thread(target=listen, name="manager", daemon=True).start()
         before = signal.signal(signal.SIGINT, lambda *_: tell(_Interrupted()))
+        outlive_terminal(self._terminal_gone)
         try:
             verbose = current_log().verbose
             self._send({"options": self._options.to_json(), "verbose": verbose})
@@ -104,6 +107,12 @@ class Watcher:
             await self._asking.withdraw()
             self._view.close()
             self._manager.hang_up()
+
+    def _terminal_gone(self) -> None:
+        """The session goes on, and nothing is shown here any more: there is no terminal."""
+        self._send({"do": "background"})
+        self._manager.hang_up()
+        os._exit(128 + 1)
 
     async def _follow(self) -> int:
         code: int | None = None

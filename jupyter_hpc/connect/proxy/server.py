@@ -40,6 +40,9 @@ _log = logging.getLogger(__name__)
 #: At one time, on all ports of the session; a browser with many tabs stays far below.
 MAX_CONNECTIONS = 800
 
+#: Files that a session has open or may need: connections that are made, processes, records.
+_OWN_FILES = 96
+
 #: Errors of bind() that mean "there is no such address here", not "it is taken".
 _NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
 
@@ -52,12 +55,19 @@ class LocalProxy:
     """
 
     def __init__(
-        self, port: int, status: Status, actions: Mapping[str, Action], secret: str
+        self,
+        port: int,
+        status: Status,
+        actions: Mapping[str, Action],
+        secret: str,
+        on_crowd: Callable[[int], None] = lambda most: None,
     ) -> None:
         self.port = port
         self.control = Control(status, actions, secret)
         self.buffer = read_buffer()
         self.polls_held = 0
+        self._most = max_connections()
+        self._on_crowd = on_crowd
         self._upstream: Upstream | None = None
         self._connections: set[asyncio.BaseProtocol] = set()
         self._servers: dict[int, list[asyncio.Server]] = {}
@@ -160,13 +170,26 @@ class LocalProxy:
     # -- for the connections ------------------------------------------------------------
 
     def joined(self, connection: asyncio.BaseProtocol) -> bool:
-        if len(self._connections) >= MAX_CONNECTIONS:
+        if len(self._connections) >= self._most:
+            self._on_crowd(self._most)
             return False
         self._connections.add(connection)
         return True
 
     def left(self, connection: asyncio.BaseProtocol) -> None:
         self._connections.discard(connection)
+
+
+def max_connections() -> int:
+    """As many as leave this process files for the session: its login, its records, its log."""
+    if sys.platform == "win32":
+        return MAX_CONNECTIONS
+    import resource
+
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    return max(16, min(MAX_CONNECTIONS, allowed - _OWN_FILES))
 
 
 def bind_local(port: int) -> list[socket.socket]:

@@ -40,6 +40,9 @@ from jupyter_hpc.waiting import within
 
 _log = logging.getLogger(__name__)
 
+#: A port that stays crowded is not spoken of again within so long.
+_CROWD_SECONDS = 60.0
+
 #: Ports that a cluster gets when nobody chose one: away from 8888 and from the range
 #: that systems hand out to outgoing connections.
 _FIRST_PORT, _PORT_COUNT = 20000, 8000
@@ -95,6 +98,8 @@ class Manager:
         self._again = asyncio.Event()
         self._questions = Questions(self.on_event)
         self._ended: asyncio.Future[Ended] | None = None
+        self._crowded_at = float("-inf")
+        records.on_trouble = lambda text: self.on_event(Warned(text))
 
     def _session_name(self, records: Records) -> str:
         """The name of the session on this laptop; `--new` takes the next free number."""
@@ -212,6 +217,7 @@ class Manager:
                 status=self._snapshot,
                 actions=SessionActions(self).table(),
                 secret=self._secret,
+                on_crowd=self._on_crowd,
             )
             try:
                 await proxy.start()
@@ -310,6 +316,16 @@ class Manager:
             self._questions.open("login")
         elif not self._status.needs_person and not isinstance(event, (Asked, Answered)):
             self._questions.withdraw("login")
+
+    def _on_crowd(self, most: int) -> None:
+        """More connections than we can have: those that are open go on."""
+        before, self._crowded_at = self._crowded_at, time.monotonic()
+        if self._crowded_at - before > _CROWD_SECONDS:
+            text = (
+                f"{most} connections to the local port are open, as many as this process may have; "
+                "further ones are refused until some close."
+            )
+            self.on_event(Warned(text))
 
     def on_link(self, link: Link | None) -> None:
         token = self._supervisor.token if self._supervisor is not None else ""

@@ -15,6 +15,7 @@ import logging
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,11 @@ class Records:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or Path(jupyter_data_dir()) / "hpc"
+        #: Told when records cannot be written, and when they can again; without it that is an
+        #: OSError. What could not be written is written with the next record.
+        self.on_trouble: Callable[[str], None] | None = None
+        self._unwritten: dict[Path, dict[str, Any]] = {}
+        self._in_trouble = False
 
     def session(self, cluster: str) -> SessionRecord | None:
         """The live session of that name."""
@@ -123,10 +129,11 @@ class Records:
     def write_session(self, record: SessionRecord) -> None:
         # Where its log is, because a demo keeps it elsewhere; that of the writer comes first.
         log = record.log or str(self.log_file(record.cluster))
-        _write(self._session_file(record.cluster), dataclasses.asdict(record) | {"log": log})
+        self._put(self._session_file(record.cluster), dataclasses.asdict(record) | {"log": log})
 
     def remove_session(self, record: SessionRecord) -> None:
         """Remove our own record, never one that another manager wrote since."""
+        self._unwritten.pop(self._session_file(record.cluster), None)
         fields = _read(self._session_file(record.cluster))
         if fields.get("pid") == record.pid and fields.get("pid_started") == record.pid_started:
             with contextlib.suppress(OSError):
@@ -143,8 +150,30 @@ class Records:
         """Add facts to what is known about a cluster."""
         _log.info("remembered of %s: %s", cluster, facts)
         known = dataclasses.replace(self.memory(cluster), **facts)  # type: ignore[arg-type]
-        _write(self._memory_file(cluster), dataclasses.asdict(known))
+        self._put(self._memory_file(cluster), dataclasses.asdict(known))
         return known
+
+    def _put(self, path: Path, fields: dict[str, Any]) -> None:
+        self._unwritten[path] = fields
+        try:
+            for waiting in list(self._unwritten):
+                _write(waiting, self._unwritten[waiting])
+                del self._unwritten[waiting]
+        except OSError as error:
+            if self.on_trouble is None:
+                del self._unwritten[path]
+                raise
+            if not self._in_trouble:
+                self._in_trouble = True
+                self.on_trouble(
+                    f"Records of this laptop cannot be written to {self.folder} "
+                    f"({error.strerror or error}). The session goes on; other commands may not "
+                    "find it, or see it as it was, until they can."
+                )
+            return
+        if self._in_trouble and self.on_trouble is not None:
+            self._in_trouble = False
+            self.on_trouble("Records of this laptop can be written again.")
 
     def log_file(self, cluster: str) -> Path:
         """The log of the sessions of that name; see jupyter_hpc.logs."""

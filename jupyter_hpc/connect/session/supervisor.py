@@ -331,7 +331,9 @@ class Supervisor:
         """Until the job is over or nothing more can be done; raises ServerGone, JobOver."""
         slurm = SlurmClient(CurrentRunner(self._connections))
         poll_seconds = self._profile.slurm.poll_seconds
-        watch = JobWatch(self.job_id, poll_seconds, slurm.job, self._note_job, self._tell)
+        watch = JobWatch(
+            self.job_id, poll_seconds, slurm.job, self._note_job, self._tell, self._cut
+        )
         job = asyncio.create_task(watch.run())
         warn = asyncio.create_task(self._warn())
         tasks = [keep, job, warn]
@@ -350,6 +352,10 @@ class Supervisor:
             raise JobOver from None
         finally:
             await finish(*tasks)
+
+    def _cut(self) -> bool:
+        """Whether the connection is away just now."""
+        return self.link is None or self.link.state != "up"
 
     def _idle_seconds(self) -> int | None:
         asked = self._options.idle_release

@@ -11,9 +11,13 @@ from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import CommandError, ConnectError, SlurmError
 from jupyter_hpc.slurm.models import Job, Phase
+from jupyter_hpc.text import duration
 
 #: Minutes before the time limit at which the user is warned.
 WARNING_MINUTES = (30, 10, 3)
+
+#: Slurm counts in minutes, and its answer takes time: less is no change of the limit.
+_CHANGED_SECONDS = 90.0
 
 #: How often idleness is looked at; a release is late by no more than this.
 _IDLE_TICK = 30.0
@@ -25,12 +29,20 @@ class TimeLimitWarnings:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._left: list[int] | None = None
+        self._ends_at: float | None = None
 
     def look(self, ends_at: float | None, now: float) -> float:
         """Warn if it is time to; returns the seconds until the next look makes sense."""
         if ends_at is None:
             return 60.0
         minutes = (ends_at - now) / 60
+        before, self._ends_at = self._ends_at, ends_at
+        if before is not None and abs(ends_at - before) >= _CHANGED_SECONDS:
+            self._left = None if ends_at < before else [s for s in WARNING_MINUTES if s < minutes]
+            word = "shortened" if ends_at < before else "extended"
+            self._sink(
+                Warned(f"The job's time limit was {word}: it ends in {duration(ends_at - now)}.")
+            )
         if self._left is None:
             # A session that begins with 8 minutes left is told so once, by the 10-minute step.
             late = [step for step in WARNING_MINUTES if step >= minutes]
@@ -61,7 +73,11 @@ class JobWatch:
         ask: Callable[[str], Awaitable[Job | None]],
         on_job: Callable[[Job], None],
         sink: Sink,
+        cut: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`cut` says whether the connection is away just now: then Slurm is not to blame."""
+        self._cut = cut
+        self._suspended = False
         self._job_id = job_id
         self._poll_seconds = poll_seconds
         self._ask = ask
@@ -76,7 +92,7 @@ class JobWatch:
             try:
                 job = await self._ask(self._job_id)
             except (SlurmError, CommandError) as error:
-                if not warned:
+                if not warned and not self._cut():
                     self._sink(Warned(f"{error.message} The session itself goes on."))
                     warned = True
                 continue
@@ -85,7 +101,21 @@ class JobWatch:
             warned = False
             if job is None or job.phase is Phase.ENDED:
                 return
+            self._look_suspended(job)
             self._on_job(job)
+
+    def _look_suspended(self, job: Job) -> None:
+        suspended = job.phase is Phase.SUSPENDED
+        if suspended != self._suspended:
+            self._suspended = suspended
+            self._sink(
+                Warned(
+                    f"Slurm has suspended job {self._job_id}: nothing in it runs, and nothing is "
+                    "lost, until it is resumed."
+                    if suspended
+                    else f"Job {self._job_id} was resumed; it goes on where it stood."
+                )
+            )
 
 
 class IdleRelease:
