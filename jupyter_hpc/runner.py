@@ -268,6 +268,11 @@ class Background:
                 creationflags=flags,
             )
 
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
     def send(self, line: str) -> None:
         """Say something; if it has ended, its last words are still to be read."""
         if self._process.stdin is not None:

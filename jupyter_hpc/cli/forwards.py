@@ -12,6 +12,9 @@ from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.text import printable
 
+#: TensorBoard takes its time; the manager gives up before.
+_TENSORBOARD_SECONDS = 180.0
+
 #: What a forward leads to, in words; "yes" needs none where it was just opened.
 _LISTENING = {
     "yes": "",
@@ -60,3 +63,25 @@ def _show(name: str, forwards: list[dict[str, Any]]) -> None:
 def _named(one: dict[str, Any]) -> str:
     target = str(one["target"])
     return f"port {target} of the node" if target.isdigit() else f"{target} on the node"
+
+
+@click.command()
+@click.argument("name")
+@click.argument("logdir")
+@click.option("--port", type=click.IntRange(1, 65535), help="Local port; default: 6006 if free.")
+@click.option("--no-browser", is_flag=True, help="Do not open the browser.")
+def tensorboard(name: str, logdir: str, port: int | None, no_browser: bool) -> None:
+    """Start TensorBoard in a session's job and open it here.
+
+    LOGDIR is a folder on the cluster; a relative one begins where JupyterLab's file browser
+    does. It listens on no port of the node, and ends with the session.
+    """
+    from jupyter_hpc.cli.browser import browser_available
+
+    record = find_session(Records(), name)
+    click.echo(printable(f"Starting TensorBoard for {logdir} in {record.cluster}."), err=True)
+    asked = {"logdir": logdir, "port": port}
+    address = ask_manager(record, "tensorboard", asked, timeout=_TENSORBOARD_SECONDS)["address"]
+    click.echo(printable(address))
+    if not no_browser and browser_available():
+        click.launch(address)

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "url": ("sessions", "url", "Print a session's address with its token."),
     "logs": ("session_logs", "logs", "Show what Jupyter wrote, or the session's own log."),
     "forward": ("forwards", "forward", "Bring a port or socket of the node to this laptop."),
+    "tensorboard": ("forwards", "tensorboard", "Start TensorBoard in a session and open it."),
     "disconnect": ("sessions", "disconnect", "Leave a session; its job stays."),
     "stop": ("sessions", "stop", "End a session and cancel its job."),
     "report-bug": ("report_bug", "report_bug", "Pack what a bug report needs, without secrets."),

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from jupyter_hpc.cli.render import clock
+from jupyter_hpc.connect.sentences import utc, ways_back
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.store import SessionRecord
 from jupyter_hpc.errors import ConnectError
@@ -132,8 +133,6 @@ def _commands(name: str) -> Entry:
 
 
 def _utc(epoch: Any) -> str | None:
-    from jupyter_hpc.connect.sentences import utc
-
     return utc(float(epoch)) if epoch else None
 
 
@@ -153,8 +152,8 @@ def line(entry: Entry) -> str:
             words += printable(entry["cluster"])
         return words
     below = [f"  {entry['problem']}"] if entry["problem"] else []
-    said = {"Come back:": entry["connect"], "End it:": entry["stop"]}
-    below.append("  " + "   ".join(f"{word} {what}" for word, what in said.items() if what))
+    known = ways_back(entry["cluster"]) if entry["connect"] else f"End it: {entry['stop']}"
+    below.append(f"  {known}")
     return "\n".join([words, *map(printable, below)])
 
 

@@ -9,6 +9,7 @@ import click
 
 from jupyter_hpc.cli import session_lines
 from jupyter_hpc.cli.session_lines import Entry
+from jupyter_hpc.connect.sentences import ways_back
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
 from jupyter_hpc.errors import HpcError, ProfileError, Unreachable, UsageError
@@ -195,7 +196,7 @@ def _nothing_to_leave(name: str) -> tuple[str, str]:
         return f"{name!r} is not connected on this laptop: nothing is to be left.", str(error)
     return (
         f"{described(session)} Nothing is to be left.",
-        f"Come back: jupyter-hpc connect {name}   End it: jupyter-hpc stop {name}",
+        ways_back(name),
     )
 
 

@@ -259,6 +259,10 @@ def _cases() -> Iterator[Case]:
     yield Case("post", "submit", 422, "submit", batch(partition="nowhere"))
     yield Case("post", "submit", 400, "submit", batch(mistake=1))
 
+    yield Case("post", "tensorboard", 200, "tensorboard", {"logdir": "."})
+    yield Case("post", "tensorboard", 400, "tensorboard", {"logdir": "no/such/folder"})
+    yield Case("post", "tensorboard", 503, "tensorboard", {"logdir": "."}, bare=True)
+
     yield Case("get", "stream", 101, "stream")
     yield Case("get", "stream", 400, "stream")
 

@@ -21,6 +21,7 @@ from jupyter_hpc.demo.layout import user_name
 from tests.cluster.cluster import Cluster
 from tests.gpu.library import NAME, library_folder
 from tests.node.answers import CASES, NO_JOB, Case, DemoHosts, World, prepared
+from tests.node.boards import write_standin
 from tests.node.on_cluster import Hosts, node_server
 from tests.node.schema import Operation, served
 from tests.waiting import WAIT_SECONDS
@@ -79,6 +80,8 @@ def _open(
     """The two servers and the files; `stack` ends them."""
     where |= {"user": user, "home": home}
     root = ("--ServerApp.allow_root=True",)
+    write_standin(hosts.home(user) / "packages")
+    environment = {**environment, "PYTHONPATH": f"{home}/packages"}
     server = stack.enter_context(
         node_server(hosts, folder, settings=root, environment=environment, **where)
     )

@@ -11,16 +11,21 @@ from typing import TYPE_CHECKING, Any
 from jupyter_hpc.connect.events import ANSWERED_WHERE
 from jupyter_hpc.connect.proxy.listening import listening
 from jupyter_hpc.connect.session.commands import SessionCommand
+from jupyter_hpc.connect.session.jupyter_api import start_tensorboard
 from jupyter_hpc.errors import (
     CommandMissing,
     CommandTimeout,
     ConnectError,
+    PortTaken,
     Unreachable,
     UsageError,
 )
 
 if TYPE_CHECKING:
     from jupyter_hpc.connect.session.manager import Manager
+
+#: Where people look for TensorBoard; another one if it is taken.
+_TENSORBOARD_PORT = 6006
 
 Action = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
@@ -42,6 +47,7 @@ class SessionActions:
             "forward": self.forward,
             "forwards": self.forwards,
             "end-forward": self.end_forward,
+            "tensorboard": self.tensorboard,
             "logs": self.logs,
             "token-url": self.token_url,
             "browser-url": self.browser_url,
@@ -123,6 +129,26 @@ class SessionActions:
         for port in ports:
             await proxy.remove_forward(port)
         return {"ports": ports}
+
+    async def tensorboard(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """TensorBoard in the job, on a socket of its own, brought to a local port."""
+        supervisor, proxy = self._manager.supervisor, self._manager.proxy
+        if supervisor is None or supervisor.link is None or proxy is None:
+            raise Unreachable("The session is not connected just now.", "Try again in a moment.")
+        board = await start_tensorboard(
+            supervisor.link, supervisor.token, str(parameters.get("logdir", ""))
+        )
+        target = forward_target(board["socket"])
+        port = parameters.get("port")
+        bound = next((at for at, leads_to in proxy.forwards.items() if leads_to == target), None)
+        if isinstance(port, int):
+            bound = await proxy.add_forward(port, target)
+        elif bound is None:
+            try:
+                bound = await proxy.add_forward(_TENSORBOARD_PORT, target)
+            except PortTaken:
+                bound = await proxy.add_forward(0, target)
+        return {"address": f"http://localhost:{bound}/", "port": bound, "logdir": board["logdir"]}
 
     async def _described(self, port: int, target: str) -> dict[str, Any]:
         upstream = self._manager.proxy.upstream if self._manager.proxy is not None else None

@@ -10,16 +10,23 @@ from typing import Any
 
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.connect.tunnel.one_shot import OneShot
-from jupyter_hpc.errors import ConnectError, LaunchFailed
+from jupyter_hpc.errors import ConnectError, LaunchFailed, UsageError
 from jupyter_hpc.waiting import within
+
+#: Longer than the server itself waits for a TensorBoard that starts.
+_TENSORBOARD_SECONDS = 150.0
 
 _STATUS = re.compile(rb"[0-9]{3}")
 
 
 async def request(
-    link: Link, method: str, path: str, token: str = "", timeout: float = 10.0
+    link: Link, method: str, path: str, token: str = "", timeout: float = 10.0, body: Any = None
 ) -> tuple[int, Any]:
-    """(status, decoded JSON or None) of one request; status 0 if nothing answered."""
+    """(status, decoded JSON or None) of one request; status 0 if nothing answered.
+
+    `body` is sent as JSON.
+    """
+    content = b"" if body is None else json.dumps(body).encode()
     response = OneShot()
     stream = link.open("", response)
     response.stream = stream
@@ -29,9 +36,9 @@ async def request(
         "Connection: close",
         "Accept: application/json",
         *([f"Authorization: token {token}"] if token else []),
-        *(["Content-Length: 0"] if method != "GET" else []),
+        *([f"Content-Length: {len(content)}"] if method != "GET" else []),
     ]
-    stream.send(("\r\n".join(lines) + "\r\n\r\n").encode())
+    stream.send(("\r\n".join(lines) + "\r\n\r\n").encode() + content)
     try:
         raw = await within(response.answer, timeout)
     except (TimeoutError, asyncio.TimeoutError):
@@ -91,3 +98,30 @@ async def busy(link: Link, token: str) -> bool:
         raise ConnectError("Jupyter did not say what its kernels do.", "It is asked again later.")
     states = [kernel.get("execution_state") for kernel in kernels if isinstance(kernel, dict)]
     return any(state in ("busy", "starting") for state in states)
+
+
+async def start_tensorboard(link: Link, token: str, logdir: str) -> dict[str, str]:
+    """{"logdir", "socket"} of a TensorBoard in the job; ConnectError with the server's words."""
+    status, answer = await request(
+        link,
+        "POST",
+        "/jupyter-hpc/tensorboard",
+        token,
+        timeout=_TENSORBOARD_SECONDS,
+        body={"logdir": logdir},
+    )
+    fields = answer if isinstance(answer, dict) else {}
+    if status == 200 and str(fields.get("socket", "")).startswith("/"):
+        return {"logdir": str(fields.get("logdir", logdir)), "socket": str(fields["socket"])}
+    if status == 404:
+        raise ConnectError(
+            "The environment of this session has no jupyter-hpc that can start TensorBoard.",
+            "Install or upgrade it there (pip install -U jupyter-hpc), stop the session and "
+            "connect again.",
+        )
+    if status and fields.get("message"):
+        kind = UsageError if status == 400 else ConnectError
+        raise kind(str(fields["message"]), str(fields.get("hint", "")))
+    raise ConnectError(
+        "JupyterLab did not say whether TensorBoard runs.", "Try again; its log may say more."
+    )

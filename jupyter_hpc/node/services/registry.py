@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jupyter_hpc.node.services.session import SessionService
     from jupyter_hpc.node.services.storage import StorageService
     from jupyter_hpc.node.services.stream import Stream
+    from jupyter_hpc.node.services.tensorboard import TensorBoardService
     from jupyter_hpc.slurm.client import SlurmClient
 
 
@@ -217,6 +218,12 @@ class Services:
             enabled=self.settings.batch_enabled,
         )
 
+    @cached_property
+    def tensorboard(self) -> TensorBoardService:
+        from jupyter_hpc.node.services.tensorboard import TensorBoardService
+
+        return TensorBoardService(self.environ, self.hooks.contents_root, self.offload)
+
     def open_stream(self, send: Callable[[bytes], Awaitable[None]]) -> Stream:
         """A stream to one browser tab."""
         from jupyter_hpc.node.services.stream import Stream
@@ -263,7 +270,17 @@ class Services:
 
     async def stop(self) -> None:
         """End threads and tasks of those services that were used."""
-        names = ("gpus", "nodes", "session", "jobs", "details", "storage", "partitions", "batch")
+        names = (
+            "gpus",
+            "nodes",
+            "session",
+            "jobs",
+            "details",
+            "storage",
+            "partitions",
+            "batch",
+            "tensorboard",
+        )
         used = [self.__dict__[name] for name in names if name in self.__dict__]
         # Together: each may have to wait for something that hangs, and the server does not.
         await asyncio.gather(*(service.stop() for service in used))

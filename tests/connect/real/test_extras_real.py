@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.laptop import Laptop
+from tests.cluster.laptop import ENV_SETUP, Laptop
 from tests.connect.real.sessions import connected, record, run
+from tests.node.boards import write_standin
 from tests.waiting import eventually
 
 
@@ -70,6 +71,32 @@ def test_a_port_of_the_node_is_forwarded(cluster: Cluster, laptop: Laptop) -> No
         wrong = run(laptop, "forward", "mini", "login1:22")
         assert wrong.returncode == 2
         assert "neither a port" in wrong.stderr
+
+
+def test_tensorboard_opens_without_a_port_of_the_node(cluster: Cluster, laptop: Laptop) -> None:
+    home = cluster.home("alice")
+    write_standin(home / "packages")
+    (home / "my runs").mkdir(exist_ok=True)
+    setup = [*ENV_SETUP, "export PYTHONPATH=/home/alice/packages:$PYTHONPATH"]
+    laptop.write_profile("mini", {"environment": {"setup": setup}})
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready")
+        before = cluster.run("cpu01", ["ss", "-Hltn"]).stdout
+        words = ("tensorboard", "mini", "my runs", "--no-browser")
+        opened = run(laptop, *words)
+        assert opened.returncode == 0, opened.stderr
+        address = opened.stdout.strip()
+        port = int(address.rpartition(":")[2].strip("/"))
+        assert _get(port) == (200, b"TensorBoard of /home/alice/my runs")
+        assert cluster.run("cpu01", ["ss", "-Hltn"]).stdout == before
+        assert run(laptop, *words).stdout.strip() == address
+        assert "something listens there" in run(laptop, "forward", "mini").stdout
+        missing = run(laptop, "tensorboard", "mini", "no such folder")
+        assert missing.returncode == 2
+        assert "There is no folder /home/alice/no such folder here" in missing.stderr
+        assert run(laptop, "stop", "mini").returncode == 0
+    mine = ["pgrep", "-u", "alice", "-f", "tensorboard_socket"]
+    eventually(lambda: cluster.run("cpu01", mine).returncode == 1)
 
 
 def test_an_idle_session_is_released(cluster: Cluster, laptop: Laptop) -> None:

@@ -65,7 +65,7 @@ def test_another_laptop_sees_a_session_and_stops_it(
         words = run(other, "status", "--all").stdout
         assert f"mini: running, not connected here, job {job}, on gpu01, 1 a100 GPU" in words
         assert "SBU so far" in words
-        assert "Come back: jupyter-hpc connect mini   End it: jupyter-hpc stop mini" in words
+        assert "Come back: jupyter-hpc connect mini. End it: jupyter-hpc stop mini." in words
         (here,) = _entries(laptop, "--all")
         assert here["here"] and here["gpus"] == 1 and here["cost"] > 0
 
