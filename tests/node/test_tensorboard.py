@@ -16,7 +16,7 @@ import pytest
 from jupyter_hpc.errors import CommandFailed, CommandMissing, UsageError
 from jupyter_hpc.node.services import tensorboard
 from jupyter_hpc.node.services.offload import Offload
-from jupyter_hpc.node.services.tensorboard import TensorBoardService
+from jupyter_hpc.node.services.tensorboard import TensorboardService
 from tests.node.boards import write_standin
 from tests.waiting import until
 
@@ -36,20 +36,20 @@ def read(path: str) -> str:
 @pytest.fixture
 async def service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[TensorBoardService]:
+) -> AsyncIterator[TensorboardService]:
     write_standin(tmp_path / "packages")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
     monkeypatch.setattr(sys, "path", [str(tmp_path / "packages"), *sys.path])
     (tmp_path / "run").mkdir()
     (tmp_path / "root" / "runs").mkdir(parents=True)
     environ = {"JUPYTER_RUNTIME_DIR": str(tmp_path / "run")}
-    made = TensorBoardService(environ, str(tmp_path / "root"), Offload())
+    made = TensorboardService(environ, str(tmp_path / "root"), Offload())
     yield made
     await made.stop()
 
 
 async def test_it_answers_on_a_private_socket_and_ends_with_the_server(
-    service: TensorBoardService, tmp_path: Path
+    service: TensorboardService, tmp_path: Path
 ) -> None:
     board = await service.start({"logdir": "runs"})
     assert board.logdir == str(tmp_path / "root/runs")
@@ -65,7 +65,7 @@ async def test_it_answers_on_a_private_socket_and_ends_with_the_server(
     assert list((tmp_path / "run").iterdir()) == []
 
 
-async def test_one_that_was_killed_is_started_again(service: TensorBoardService) -> None:
+async def test_one_that_was_killed_is_started_again(service: TensorboardService) -> None:
     board = await service.start({"logdir": "runs"})
     (program,) = (process.program for process in service._running.values())
     program.hang_up()
@@ -76,18 +76,18 @@ async def test_one_that_was_killed_is_started_again(service: TensorBoardService)
 
 
 @pytest.mark.parametrize("body", [None, [], {}, {"logdir": 3}, {"logdir": ""}, {"logdir": "\0"}])
-async def test_what_names_no_folder_is_refused(service: TensorBoardService, body: object) -> None:
+async def test_what_names_no_folder_is_refused(service: TensorboardService, body: object) -> None:
     with pytest.raises(UsageError, match="Which folder"):
         await service.start(body)
 
 
-async def test_a_folder_that_is_not_there_is_named(service: TensorBoardService) -> None:
+async def test_a_folder_that_is_not_there_is_named(service: TensorboardService) -> None:
     with pytest.raises(UsageError, match=r"There is no folder .*root/rnus here"):
         await service.start({"logdir": "rnus"})
 
 
 async def test_what_tensorboard_says_when_it_fails_is_said(
-    service: TensorBoardService, tmp_path: Path
+    service: TensorboardService, tmp_path: Path
 ) -> None:
     (tmp_path / "root/broken").mkdir()
     with pytest.raises(CommandFailed, match=r"could not be started: .*logs cannot be read"):
@@ -96,7 +96,7 @@ async def test_what_tensorboard_says_when_it_fails_is_said(
 
 
 async def test_an_environment_without_it_is_told_what_to_install(
-    service: TensorBoardService, monkeypatch: pytest.MonkeyPatch
+    service: TensorboardService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tensorboard, "is_installed", lambda: False)
     with pytest.raises(CommandMissing, match=r"not installed.*pip install tensorboard"):
@@ -104,9 +104,9 @@ async def test_an_environment_without_it_is_told_what_to_install(
 
 
 async def test_there_is_an_end_to_how_many_are_started(
-    service: TensorBoardService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: TensorboardService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tensorboard, "_MAX_BOARDS", 1)
+    monkeypatch.setattr(tensorboard, "_MAX_RUNNING", 1)
     await service.start({"logdir": "runs"})
     with pytest.raises(UsageError, match="1 TensorBoards run"):
         await service.start({"logdir": str(tmp_path)})

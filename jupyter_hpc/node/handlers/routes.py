@@ -17,7 +17,7 @@ from jupyter_hpc.node.handlers.jobs import (
 from jupyter_hpc.node.handlers.session import SessionHandler
 from jupyter_hpc.node.handlers.site import PartitionsHandler, StorageHandler
 from jupyter_hpc.node.handlers.stream import StreamHandler
-from jupyter_hpc.node.handlers.tensorboard import TensorBoardHandler
+from jupyter_hpc.node.handlers.tensorboard import TensorboardHandler
 
 _JOB = r"/jupyter-hpc/jobs/(?P<job_id>[^/]+)"
 
@@ -38,6 +38,6 @@ ROUTES: list[tuple[str, type[RequestHandler]]] = [
     (r"/jupyter-hpc/partitions", PartitionsHandler),
     (r"/jupyter-hpc/convert", ConvertHandler),
     (r"/jupyter-hpc/submit", SubmitHandler),
-    (r"/jupyter-hpc/tensorboard", TensorBoardHandler),
+    (r"/jupyter-hpc/tensorboard", TensorboardHandler),
     (r"/jupyter-hpc/stream", StreamHandler),
 ]

@@ -8,7 +8,7 @@ from tornado.web import authenticated
 from jupyter_hpc.node.handlers.base import HpcHandler
 
 
-class TensorBoardHandler(HpcHandler):
+class TensorboardHandler(HpcHandler):
     """Starts it, or names the one that runs."""
 
     _track_activity = True

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jupyter_hpc.node.services.session import SessionService
     from jupyter_hpc.node.services.storage import StorageService
     from jupyter_hpc.node.services.stream import Stream
-    from jupyter_hpc.node.services.tensorboard import TensorBoardService
+    from jupyter_hpc.node.services.tensorboard import TensorboardService
     from jupyter_hpc.slurm.client import SlurmClient
 
 
@@ -219,10 +219,10 @@ class Services:
         )
 
     @cached_property
-    def tensorboard(self) -> TensorBoardService:
-        from jupyter_hpc.node.services.tensorboard import TensorBoardService
+    def tensorboard(self) -> TensorboardService:
+        from jupyter_hpc.node.services.tensorboard import TensorboardService
 
-        return TensorBoardService(self.environ, self.hooks.contents_root, self.offload)
+        return TensorboardService(self.environ, self.hooks.contents_root, self.offload)
 
     def open_stream(self, send: Callable[[bytes], Awaitable[None]]) -> Stream:
         """A stream to one browser tab."""

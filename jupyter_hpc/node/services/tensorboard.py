@@ -24,13 +24,13 @@ _START_SECONDS = 120.0
 _LOOK_SECONDS = 10.0
 
 #: Each has its own process and reads its folder again and again.
-_MAX_BOARDS = 8
+_MAX_RUNNING = 8
 
 _STARTER = Path(__file__).parent.parent / "shipped" / "tensorboard_socket.py"
 
 
 @dataclass(frozen=True)
-class Board:
+class Tensorboard:
     """One TensorBoard that answers: its folder of logs and its socket."""
 
     id: str
@@ -40,7 +40,7 @@ class Board:
 
 @dataclass(frozen=True)
 class _Process:
-    board: Board
+    opened: Tensorboard
     program: Background
     folder: str
 
@@ -51,7 +51,7 @@ def is_installed() -> bool:
     return importlib.util.find_spec("tensorboard") is not None
 
 
-class TensorBoardService:
+class TensorboardService:
     """Starts one TensorBoard for each folder of logs, and ends them with the server."""
 
     def __init__(
@@ -64,27 +64,27 @@ class TensorBoardService:
         self._running: dict[str, _Process] = {}
         self._count = 0
 
-    async def start(self, body: Any) -> Board:
+    async def start(self, body: Any) -> Tensorboard:
         """The TensorBoard of a folder: the one that runs, or a new one once it answers."""
         logdir = await self._logdir(body)
         async with self._starting:
             self._forget_ended()
             found = self._running.get(logdir)
             if found is not None:
-                return found.board
+                return found.opened
             if not is_installed():
                 raise CommandMissing(
                     "TensorBoard is not installed in the environment of this JupyterLab.",
                     "Install it there: pip install tensorboard",
                 )
-            if len(self._running) >= _MAX_BOARDS:
+            if len(self._running) >= _MAX_RUNNING:
                 raise UsageError(
-                    f"{_MAX_BOARDS} TensorBoards run in this session already.",
+                    f"{_MAX_RUNNING} TensorBoards run in this session already.",
                     "Use a folder above several of them: it shows all runs below it.",
                 )
             process = await self._launch(logdir)
             self._running[logdir] = process
-            return process.board
+            return process.opened
 
     async def _logdir(self, body: Any) -> str:
         named = body.get("logdir") if isinstance(body, dict) else None
@@ -102,9 +102,9 @@ class TensorBoardService:
         # 0700, with a name that nobody can have taken; short enough for a socket.
         folder = tempfile.mkdtemp(prefix="tb-", dir=self._sockets)
         log = Path(folder) / "tensorboard.log"
-        board = Board(str(self._count), logdir, f"{folder}/socket")
-        program = Background([sys.executable, str(_STARTER), board.socket, logdir], log)
-        process = _Process(board, program, folder)
+        opened = Tensorboard(str(self._count), logdir, f"{folder}/socket")
+        program = Background([sys.executable, str(_STARTER), opened.socket, logdir], log)
+        process = _Process(opened, program, folder)
         try:
             about = "TensorBoard"
             first = await self._offload(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from typing import Any
 
@@ -40,15 +41,15 @@ def main() -> None:
     os.umask(0o077)
     program = importlib.import_module("tensorboard.program")
     plugins = importlib.import_module("tensorboard.default").get_plugins()
-    board = program.TensorBoard(plugins, server_class=server_class(path))
+    application = program.TensorBoard(plugins, server_class=server_class(path))
     # The fast loader is a process of its own that listens on a TCP port without a password.
-    board.configure(argv=["tensorboard", "--logdir", logdir, "--load_fast=false"])
+    application.configure(argv=["tensorboard", "--logdir", logdir, "--load_fast=false"])
     # Not main(): it also notes the process in a folder of /tmp that all users share.
-    board.launch()
+    application.launch()
     print("ready", flush=True)
     sys.stdin.read()
     # At once: the threads that read event files would be waited for.
-    os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":
