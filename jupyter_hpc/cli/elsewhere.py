@@ -30,27 +30,33 @@ _LOOK_EVERY = 8
 
 @dataclass(frozen=True)
 class Answer:
-    """What one cluster said: its sessions, or why it was not asked."""
+    """What one cluster said: its sessions, or why it was not asked.
 
-    profile: Profile
+    `profile` is None where it cannot be read.
+    """
+
+    name: str
+    profile: Profile | None
     sessions: tuple[ClusterSession, ...] = ()
     problem: str = ""
     needs_person: bool = False
 
 
-def used_profiles(records: Records) -> list[Profile]:
-    """The clusters of this user: those with a session here, used before, or written down."""
+def ask_all(records: Records) -> list[Answer]:
+    """The answers of all clusters of this user: with a session here, used before, or written."""
     names = [record.profile for record in records.sessions()]
     names += [*records.remembered(), *written()]
     found: dict[str, Profile] = {}
+    mistaken: dict[str, Answer] = {}
     for name in names:
         try:
             profile, _ = find_profile(name)
-        except ProfileError:
-            continue  # its profile is gone or has a mistake; connect says which
+        except ProfileError as error:
+            mistaken[name] = Answer(name, None, problem=str(error))
+            continue
         if profile.status != "retired":
             found.setdefault(profile.name, profile)
-    return list(found.values())
+    return ask_clusters(list(found.values())) + list(mistaken.values())
 
 
 def ask_clusters(profiles: Sequence[Profile]) -> list[Answer]:
@@ -60,7 +66,9 @@ def ask_clusters(profiles: Sequence[Profile]) -> list[Answer]:
         return answers
     # One after the other: two clusters cannot ask on one terminal.
     return [
-        asyncio.run(_ask(answer.profile, ask=True)) if answer.needs_person else answer
+        asyncio.run(_ask(answer.profile, ask=True))
+        if answer.needs_person and answer.profile is not None
+        else answer
         for answer in answers
     ]
 
@@ -74,12 +82,12 @@ async def _ask(profile: Profile, *, ask: bool) -> Answer:
         found = await within(_list(profile, ask=ask), None if ask else ASK_SECONDS)
     except PromptNeeded as error:
         problem = f"needs a login. {error.message}"
-        return Answer(profile, problem=problem, needs_person=not ask)
+        return Answer(profile.name, profile, problem=problem, needs_person=not ask)
     except HpcError as error:
-        return Answer(profile, problem=str(error))
+        return Answer(profile.name, profile, problem=str(error))
     except (TimeoutError, asyncio.TimeoutError):
-        return Answer(profile, problem=f"it did not answer within {ASK_SECONDS:g} s.")
-    return Answer(profile, tuple(found))
+        return Answer(profile.name, profile, problem=f"it did not answer within {ASK_SECONDS:g} s.")
+    return Answer(profile.name, profile, tuple(found))
 
 
 async def _list(profile: Profile, *, ask: bool) -> list[ClusterSession]:

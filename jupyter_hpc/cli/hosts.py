@@ -26,6 +26,7 @@ from jupyter_hpc.errors import (
     ConnectError,
     ProfileError,
     Unreachable,
+    UsageError,
 )
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, LocalRunner, Runner
 
@@ -135,7 +136,12 @@ class ClusterRunner:
 
         async with self._opening:
             if self._login is None or self._login.closed:
-                self._login = await open_login(self._settings, self._prompter())
+                try:
+                    self._login = await open_login(self._settings, self._prompter())
+                except UsageError as error:
+                    # The profile's own sentence often says what is missing: a running demo.
+                    hint = f"{error.hint} {self._settings.network}".strip()
+                    raise UsageError(error.message, hint) from error
             return self._login
 
     def close(self) -> None:

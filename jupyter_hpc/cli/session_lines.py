@@ -122,7 +122,7 @@ def not_asked(answer: Answer) -> Entry:
     """A cluster that gave no answer."""
     return {
         **_EMPTY,
-        "cluster": answer.profile.name,
+        "cluster": answer.name,
         "state": "not asked",
         "problem": printable(answer.problem),
     }

@@ -16,6 +16,7 @@ from jupyter_hpc.errors import HpcError, ProfileError, Unreachable, UsageError
 from jupyter_hpc.text import printable
 
 if TYPE_CHECKING:  # asking a cluster takes more than most of these commands need
+    from jupyter_hpc.cli.elsewhere import Answer
     from jupyter_hpc.connect.job.listing import ClusterSession
 
 
@@ -98,9 +99,9 @@ def _with_clusters(
     records: Records, name: str | None, entries: list[Entry], left: list[SessionRecord]
 ) -> list[Entry]:
     """What runs here together with what the clusters say: of one session, or of all."""
-    from jupyter_hpc.cli.elsewhere import ask_clusters, find_elsewhere, used_profiles
+    from jupyter_hpc.cli.elsewhere import ask_all, find_elsewhere
 
-    answers = [] if name else ask_clusters(used_profiles(records))
+    answers = [] if name else ask_all(records)
     found = find_elsewhere(name) if name else [s for answer in answers for s in answer.sessions]
     by_job = {(session.name, session.job.job_id): session for session in found}
     shown = []
@@ -113,12 +114,24 @@ def _with_clusters(
         if died is not None:
             shown[-1]["problem"] = session_lines.left(died)["problem"]
     refused = [answer for answer in answers if answer.problem]
-    for record in left:
-        if any(record.profile == answer.profile.name for answer in refused):
-            shown.append(session_lines.left(record))
-        elif record.job_id not in (session.job.job_id for session in found):
+    there = {session.job.job_id for session in found}
+    for record in (record for record in left if record.job_id not in there):
+        if name or _was_asked(record, answers):
             records.remove_session(record)  # its cluster knows nothing of it any more
+        else:
+            shown.append(session_lines.left(record))
     return shown + [session_lines.not_asked(answer) for answer in refused]
+
+
+def _was_asked(record: SessionRecord, answers: list[Answer]) -> bool:
+    """Whether the record's cluster has answered; several profiles may lead to it."""
+    from jupyter_hpc.clusters import load
+
+    try:
+        login = load(record.profile).login
+    except ProfileError:
+        return False
+    return any(one.profile and one.profile.login == login for one in answers if not one.problem)
 
 
 @click.command("open")

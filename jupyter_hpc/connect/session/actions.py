@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_hpc.connect.events import ANSWERED_WHERE
-from jupyter_hpc.connect.proxy.listening import listening
+from jupyter_hpc.connect.proxy.listening import Listening, listening
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.jupyter_api import start_tensorboard
 from jupyter_hpc.errors import (
@@ -104,14 +104,20 @@ class SessionActions:
             port = int(target.rpartition(":")[2])
         if self._manager.proxy is None or not isinstance(port, int):
             raise UsageError("A local port is needed for this.", "Add --port N.")
-        bound = await self._manager.proxy.add_forward(port, target)
-        return await self._described(bound, target)
+        proxy = self._manager.proxy
+        # Before we listen: the demo's nodes are this computer, and would find ourselves there.
+        there = await listening(proxy.upstream, target)
+        bound = await proxy.add_forward(port, target)
+        return _described(bound, target, there)
 
     async def forwards(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """What is forwarded now, and whether anything listens there."""
         proxy = self._manager.proxy
         opened = sorted(proxy.forwards.items()) if proxy is not None else []
-        return {"forwards": await asyncio.gather(*(self._described(*one) for one in opened))}
+        upstream = proxy.upstream if proxy is not None else None
+        there = await asyncio.gather(*(listening(upstream, target) for _, target in opened))
+        told = zip(opened, there, strict=True)
+        return {"forwards": [_described(*one, said) for one, said in told]}
 
     async def end_forward(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """End one forward, named by what it leads to or by its local port."""
@@ -149,15 +155,6 @@ class SessionActions:
             except PortTaken:
                 bound = await proxy.add_forward(0, target)
         return {"address": f"http://localhost:{bound}/", "port": bound, "logdir": board["logdir"]}
-
-    async def _described(self, port: int, target: str) -> dict[str, Any]:
-        upstream = self._manager.proxy.upstream if self._manager.proxy is not None else None
-        return {
-            "address": f"http://localhost:{port}",
-            "port": port,
-            "target": target_name(target),
-            "listening": await listening(upstream, target),
-        }
 
     async def logs(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """What Jupyter wrote, from a byte offset on."""
@@ -226,6 +223,11 @@ class SessionActions:
 
     def _token(self) -> str:
         return self._manager.supervisor.token if self._manager.supervisor is not None else ""
+
+
+def _described(port: int, target: str, there: Listening) -> dict[str, Any]:
+    address = f"http://localhost:{port}"
+    return {"address": address, "port": port, "target": target_name(target), "listening": there}
 
 
 def target_name(target: str) -> str:

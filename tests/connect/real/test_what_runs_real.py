@@ -94,14 +94,17 @@ def test_a_waiting_session_and_one_of_an_unknown_profile_are_listed(
 
     ours, foreign = waiting("jupyter-hpc-mini-2"), waiting("jupyter-hpc-nowhere")
     waiting("notebook")
-    mini, nowhere = _entries(laptop, "--all")
+    laptop.write_profile("wrong", {"login": {"hots": "x"}})
+    mini, nowhere, wrong = _entries(laptop, "--all")
+    assert (wrong["cluster"], wrong["state"]) == ("wrong", "not asked")
+    assert "hots" in wrong["problem"]
     assert (mini["cluster"], mini["state"], mini["job_id"]) == ("mini-2", "pending", ours)
     assert mini["cost"] == 0 and mini["reason"] and mini["ends_at"] is None
     assert (nowhere["cluster"], nowhere["connect"]) == ("nowhere", None)
     assert nowhere["stop"] == f"jupyter-hpc cancel {foreign} --on mini"
     assert run(laptop, *nowhere["stop"].split()[1:]).returncode == 0
     assert run(laptop, "stop", "mini-2").returncode == 0
-    assert _entries(laptop, "--all") == []
+    assert [entry["cluster"] for entry in _entries(laptop, "--all")] == ["wrong"]
 
 
 def test_a_session_whose_program_was_killed_is_found_and_stopped(
