@@ -11,12 +11,14 @@ import panel from './panel/plugin';
 import session from './session/plugin';
 import status from './status/plugin';
 import storage from './storage/plugin';
+import tab from './tab/plugin';
 import warnings from './warnings/plugin';
 
 export * from './tokens';
 
 export default [
   client,
+  ...tab,
   panel,
   session,
   gpus,

@@ -1,5 +1,6 @@
 import { Token } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 
 import type {
@@ -81,4 +82,57 @@ export interface IPanelSection {
 export const IHpcPanel = new Token<IHpcPanel>(
   'jupyter-hpc:IHpcPanel',
   'The HPC side panel, to which features add collapsible sections.'
+);
+
+/**
+ * How the server behind this tab is, seen from the user's own computer.
+ *
+ * open: it answers; cut: the connection is away and comes back by itself; starting: a job waits
+ * or its server starts; ended: the job is over; gone: jupyter-hpc does not run there any more.
+ */
+export type Phase = 'open' | 'cut' | 'starting' | 'ended' | 'gone';
+
+/** Something that can be asked of the session; it names the question that it answers. */
+export interface IOffer {
+  action: string;
+  label: string;
+  parameters: Record<string, string>;
+}
+
+/** What the local port says of its session. */
+export interface IPortStatus {
+  /** Whether requests reach Jupyter. */
+  open: boolean;
+  /** The session's name on the user's computer, such as "ulysses-2". */
+  name: string;
+  state: string;
+  /** The state in a sentence. */
+  text: string;
+  jobId: string;
+  node: string;
+  /** What a person has to do before the connection can come back, or "". */
+  needsPerson: string;
+  /** Since when it is in this state, in seconds of the user's own clock. */
+  since: number;
+  offers: IOffer[];
+}
+
+/** The port of jupyter-hpc on the user's computer, through which this page came. */
+export interface ILocalPort {
+  /** Null while it is not known, and where there is no such port. */
+  readonly phase: Phase | null;
+  /** The newest answer; it stays when the port is gone. */
+  readonly status: IPortStatus | null;
+  /** The session's name, or "". */
+  readonly name: string;
+  readonly changed: ISignal<ILocalPort, void>;
+  /** Ask now. */
+  look(): Promise<void>;
+  /** Do what is offered; rejects with the port's own words, or none where it did not answer. */
+  act(offer: IOffer): Promise<void>;
+}
+
+export const ILocalPort = new Token<ILocalPort>(
+  'jupyter-hpc:ILocalPort',
+  'The local port of jupyter-hpc that leads to this server: its state and what it offers.'
 );

@@ -2,6 +2,7 @@
 
     GET  /_jupyter-hpc/               the page
     GET  /_jupyter-hpc/status         {"open": bool, "view": {...}, "status": {...}}
+    POST /_jupyter-hpc/tab            {"secret": …}: that of the page, for the tab of JupyterLab
     POST /_jupyter-hpc/actions/NAME   a JSON object of parameters; needs a secret
 
 Requests must be made to our own name and port, and not by a page of another origin. An action
@@ -9,7 +10,9 @@ needs a secret in a header that no foreign page can send. The 0600 session recor
 for all actions, for the commands of this user. The page holds another, for its buttons only:
 JupyterLab is of the same origin, so whatever script the cluster sends may read it, and must
 not be able to make this computer read a file or open a port. The page holds it only for the
-user who runs the proxy, not for others who are logged in to the same computer.
+user who runs the proxy, not for others who are logged in to the same computer. JupyterLab's own
+tab, which outlives its server, asks for it by a POST, with which browsers name the origin: no
+document but one of this very origin gets it, not even a sandboxed one.
 """
 
 from __future__ import annotations
@@ -98,6 +101,8 @@ class Control:
             return refusal(403, "Requests of other sites are refused.")
         if name == "status":
             return self._answer_status(head, owner, is_open)
+        if name == "tab":
+            return self._answer_tab(head, owner)
         if name.startswith("actions/"):
             return await self._act(head, name[len("actions/") :], body)
         return refusal(404, "There is no such page.")
@@ -110,6 +115,14 @@ class Control:
         shown = page.view(status, actions, time.time())
         value = {"open": is_open, "view": shown, "status": dict(status)}
         return json_answer(200, value, head_only=head.method == "HEAD")
+
+    def _answer_tab(self, head: Head, owner: Owner) -> bytes:
+        """The page's secret for the tab; the origin has been found to be ours where it is named."""
+        if head.method != "POST":
+            return refusal(405, "The secret is asked for with POST.")
+        if "origin" not in head.headers:
+            return refusal(403, "Only a page of this port gets its secret.")
+        return json_answer(200, {"secret": self._page_secret if owner == "me" else ""})
 
     def _allowed(self, given: str, name: str) -> bool:
         known = [self._secret, *([self._page_secret] if name in page.ACTIONS else [])]

@@ -3,9 +3,9 @@ import * as React from 'react';
 
 import type { IGpus } from '../data/api';
 import { stepReached, timeLeft } from '../session/deadline';
-import type { IHpcClient } from '../tokens';
+import type { IHpcClient, ILocalPort } from '../tokens';
 import { formatPercent, formatSpan } from '../ui/format';
-import { useFeed, useTick } from '../ui/hooks';
+import { useFeed, useSignal, useTick } from '../ui/hooks';
 
 export interface IStatusSettings {
   showTime: boolean;
@@ -14,6 +14,8 @@ export interface IStatusSettings {
 
 interface IStatusProps {
   client: IHpcClient;
+  /** Knows the session's name, and how it is while the server is away. */
+  port: ILocalPort | null;
   settings: IStatusSettings;
   /** Minutes before the end at which text and colour change. */
   warnAt: number[];
@@ -23,9 +25,13 @@ interface IStatusProps {
 
 /** Time left and GPU load in the status bar; a click opens the panel. */
 export function StatusItem(props: IStatusProps): JSX.Element | null {
-  const { client, settings, warnAt, trans, onClick } = props;
+  const { client, port, settings, warnAt, trans, onClick } = props;
   const { value } = useFeed(client.session);
+  useSignal(port?.changed ?? null);
   useTick(1000);
+  if (port?.phase && port.phase !== 'open') {
+    return <Away port={port} trans={trans} />;
+  }
   if (!value) {
     return null;
   }
@@ -34,7 +40,7 @@ export function StatusItem(props: IStatusProps): JSX.Element | null {
   const isLast = step === Math.min(...warnAt);
   const urgency =
     step === null ? '' : isLast ? ' jp-mod-urgent' : ' jp-mod-warn';
-  const where = value.cluster.name ?? value.host;
+  const where = (port?.name || value.cluster.name) ?? value.host;
   const showsGpus = settings.showGpus && value.features.gpus;
   return (
     <button
@@ -50,6 +56,57 @@ export function StatusItem(props: IStatusProps): JSX.Element | null {
       {showsGpus && <GpuLoad client={client} trans={trans} />}
     </button>
   );
+}
+
+interface IAwayProps {
+  port: ILocalPort;
+  trans: TranslationBundle;
+}
+
+/** A quiet line while the server is away, with what can be done about it at once. */
+function Away({ port, trans }: IAwayProps): JSX.Element {
+  const { name, phase, status } = port;
+  const offers = phase === 'cut' && status ? status.offers : [];
+  return (
+    <span className="jp-Hpc-status" title={status?.text}>
+      <span role="status">{awayText(port, trans)}</span>
+      {phase === 'cut' && status && (
+        <span>{formatSpan(secondsSince(status.since), trans)}</span>
+      )}
+      {offers.map(offer => (
+        <button
+          key={offer.action}
+          aria-label={trans.__('%1 (%2)', offer.label, name)}
+          onClick={() => void port.act(offer).catch(() => undefined)}
+        >
+          {offer.label}
+        </button>
+      ))}
+    </span>
+  );
+}
+
+/** By this computer's clock, as the local port counts. */
+function secondsSince(epoch: number): number {
+  return Date.now() / 1000 - epoch;
+}
+
+function awayText(
+  { name, phase, status }: ILocalPort,
+  trans: TranslationBundle
+): string {
+  switch (phase) {
+    case 'cut':
+      return status?.needsPerson
+        ? trans.__('%1: interrupted, needs you', name)
+        : trans.__('%1: interrupted, reconnecting', name);
+    case 'starting':
+      return trans.__('%1: starting', name);
+    case 'ended':
+      return trans.__('%1: ended', name);
+    default:
+      return trans.__('%1: not connected', name);
+  }
 }
 
 function timeText(

@@ -10,7 +10,7 @@ import * as React from 'react';
 import { COMMANDS } from '../commands';
 import { WARNING_DEFAULTS, WARNINGS_ID } from '../session/deadline';
 import { Settings } from '../settings';
-import { IHpcClient } from '../tokens';
+import { IHpcClient, ILocalPort } from '../tokens';
 import { useSettings } from '../ui/hooks';
 import { View } from '../ui/view';
 import { type IStatusSettings, StatusItem } from './item';
@@ -20,13 +20,14 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Time left and GPU load in the status bar.',
   autoStart: true,
   requires: [IHpcClient],
-  optional: [IStatusBar, ISettingRegistry, ITranslator],
+  optional: [IStatusBar, ISettingRegistry, ITranslator, ILocalPort],
   activate: (
     app: JupyterFrontEnd,
     client: IHpcClient,
     statusBar: IStatusBar | null,
     registry: ISettingRegistry | null,
-    translator: ITranslator | null
+    translator: ITranslator | null,
+    port: ILocalPort | null
   ): void => {
     if (!statusBar) {
       return;
@@ -43,6 +44,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const Item = (): JSX.Element => (
       <StatusItem
         client={client}
+        port={port}
         trans={trans}
         onClick={showPanel}
         settings={useSettings(settings)}

@@ -1,3 +1,4 @@
+import type { ISignal } from '@lumino/signaling';
 import * as React from 'react';
 
 import type { IFeed } from '../data/feed';
@@ -67,4 +68,20 @@ export function useSettings<T extends object>(settings: Settings<T>): T {
     };
   }, [settings]);
   return value;
+}
+
+/** Render again after every signal; null is one that never comes. */
+export function useSignal(signal: ISignal<unknown, void> | null): void {
+  const [, render] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    if (!signal) {
+      return;
+    }
+    const onSignal = (): void => render();
+    signal.connect(onSignal);
+    render(); // It may have come between the first look and now.
+    return () => {
+      signal.disconnect(onSignal);
+    };
+  }, [signal]);
 }

@@ -139,6 +139,35 @@ async def test_an_action_needs_the_secret(world: World) -> None:
     assert world.done == [("stop", {"why": "test"})]
 
 
+async def test_the_tab_gets_the_secret_of_the_page_only_for_its_own_origin(world: World) -> None:
+    ours = {"Origin": f"http://localhost:{world.port}", "Sec_Fetch_Site": "same-origin"}
+    answer = await fetch(world.port, "/_jupyter-hpc/tab", "POST", b"{}", **ours)
+    secret = json.loads(answer.body)["secret"]
+    assert answer.status == 200 and secret and secret != CONTROL_SECRET
+    answer = await fetch(
+        world.port,
+        "/_jupyter-hpc/actions/stop",
+        "POST",
+        b"{}",
+        X_Jupyter_Hpc_Secret=secret,
+        **ours,
+    )
+    assert answer.status == 200 and world.done == [("stop", {})]
+    refused: list[dict[str, Any]] = [
+        {},  # no browser sends a POST without its origin
+        {"Origin": "null"},  # a sandboxed document
+        {"Origin": "http://evil.example"},
+        {"Origin": f"http://localhost:{world.port + 1}"},
+        {**ours, "Sec_Fetch_Site": "same-site"},
+        {**ours, "Host": "evil.example"},
+    ]
+    for headers in refused:
+        answer = await fetch(world.port, "/_jupyter-hpc/tab", "POST", b"{}", **headers)
+        assert answer.status == 403 and secret not in answer.text
+    answer = await fetch(world.port, "/_jupyter-hpc/tab", **ours)
+    assert answer.status == 405 and secret not in answer.text
+
+
 async def test_commands_use_the_same_actions(world: World) -> None:
     port = world.port
     answer = await asyncio.to_thread(call_action, port, CONTROL_SECRET, "stop", {"a": 1})

@@ -1,0 +1,87 @@
+import type { JupyterFrontEnd, JupyterLab } from '@jupyterlab/application';
+import type { ISessionContext } from '@jupyterlab/apputils';
+import { type ISignal, Signal } from '@lumino/signaling';
+
+import type { ILocalPort } from '../tokens';
+import { saveChanged, withoutKernel } from './documents';
+
+/** What was done when a new server took the place of the one that had ended. */
+export interface IResumed {
+  jobId: string;
+  node: string;
+  saved: string[];
+  failed: string[];
+  /** What has lost its kernel. */
+  kernels: ISessionContext[];
+}
+
+/**
+ * Keeps the tab calm while its server is away, and takes up the work with the next one.
+ *
+ * JupyterLab neither saves nor asks by itself while it takes itself for disconnected.
+ */
+export class Resuming {
+  constructor(
+    private readonly _app: JupyterFrontEnd,
+    private readonly _port: ILocalPort,
+    private readonly _info: JupyterLab.IInfo | null
+  ) {
+    _port.changed.connect(() => this._onPort());
+    this._onPort();
+  }
+
+  /** Of the newest server, until it is dismissed. */
+  get resumed(): IResumed | null {
+    return this._resumed;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  dismiss(): void {
+    this._resumed = null;
+    this._changed.emit();
+  }
+
+  private _onPort(): void {
+    const { phase, status } = this._port;
+    if (phase === null || !status) {
+      return;
+    }
+    if (this._info) {
+      this._info.isConnected = phase === 'open';
+    }
+    if (phase !== 'open') {
+      this._serverGone ||= phase !== 'cut';
+      this._resumed = null;
+    } else {
+      const { jobId } = status;
+      if (this._serverGone || (this._jobId && jobId !== this._jobId)) {
+        void this._resume(jobId, status.node);
+      }
+      this._serverGone = false;
+      this._jobId = jobId;
+    }
+    this._changed.emit();
+  }
+
+  private async _resume(jobId: string, node: string): Promise<void> {
+    const { sessions, terminals, kernelspecs } = this._app.serviceManager;
+    // Their own clocks have slowed down while nobody answered.
+    await Promise.allSettled([
+      sessions.refreshRunning(),
+      terminals.isAvailable() ? terminals.refreshRunning() : null,
+      kernelspecs.refreshSpecs()
+    ]);
+    const { shell } = this._app;
+    const outcome = await saveChanged(shell);
+    this._resumed = { jobId, node, ...outcome, kernels: withoutKernel(shell) };
+    this._changed.emit();
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _resumed: IResumed | null = null;
+  private _serverGone = false;
+  private _jobId = '';
+}
