@@ -140,7 +140,10 @@ async def test_an_action_needs_the_secret(world: World) -> None:
 
 
 async def test_the_tab_gets_the_secret_of_the_page_only_for_its_own_origin(world: World) -> None:
-    ours = {"Origin": f"http://localhost:{world.port}", "Sec_Fetch_Site": "same-origin"}
+    ours: dict[str, Any] = {
+        "Origin": f"http://localhost:{world.port}",
+        "Sec_Fetch_Site": "same-origin",
+    }
     answer = await fetch(world.port, "/_jupyter-hpc/tab", "POST", b"{}", **ours)
     secret = json.loads(answer.body)["secret"]
     assert answer.status == 200 and secret and secret != CONTROL_SECRET
