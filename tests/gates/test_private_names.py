@@ -16,6 +16,7 @@ from tests.tools import ROOT
 
 #: Names with an underscore that their package documents, and what for.
 DOCUMENTED = {
+    "os._exit": "in the manual of os: the end of a process that a thread or a terminal holds up",
     "sys._getframe": "in the manual of sys: the frame of a script's cell, whose names are meant",
     "_ipython_display_": "IPython's protocol: an object that shows itself",
     "_repr_pretty_": "IPython's protocol: an object that prints itself",

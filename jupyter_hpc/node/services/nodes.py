@@ -74,7 +74,7 @@ class _Node:
         self.name = name
         self.said: NodeSample | None = None
         self.failure: HpcError | None = None
-        self.heard_at = 0.0
+        self.sampled_at = 0.0
 
 
 class NodesService:
@@ -96,21 +96,21 @@ class NodesService:
         self._rewritten = rewritten
         self._enabled = enabled
         self._asked = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._sampling: asyncio.Task[None] | None = None
 
     async def read(self) -> dict[str, object]:
         """The newest sample of each further node; starts their samplers."""
         if not self._enabled:
             raise GpuUnavailable("This site has switched off the GPU panel.", "")
         self._asked.set()
-        if self._nodes and (self._keeper is None or self._keeper.done()):
-            self._keeper = asyncio.create_task(self._keep())
+        if self._nodes and (self._sampling is None or self._sampling.done()):
+            self._sampling = asyncio.create_task(self._keep())
         return {"nodes": [_described(node) for node in self._nodes]}
 
     async def stop(self) -> None:
         """End all samplers."""
-        if self._keeper is not None:
-            await finish(self._keeper)
+        if self._sampling is not None:
+            await finish(self._sampling)
 
     async def _keep(self) -> None:
         """Keep a sampler on each node as long as somebody asks."""
@@ -169,13 +169,13 @@ class NodesService:
     async def _run(self, node: _Node, argv: Sequence[str]) -> str:
         """Run a sampler to its end; what it wrote to stderr."""
 
-        def heard(line: bytes) -> None:
+        def on_line(line: bytes) -> None:
             said = read_line(line)
             if said is not None:
-                node.said, node.failure, node.heard_at = said, None, time.monotonic()
+                node.said, node.failure, node.sampled_at = said, None, time.monotonic()
                 self.changed.ring()
 
-        protocol = _Lines(heard)
+        protocol = _Lines(on_line)
         transport = await start_process(argv, lambda: protocol)
         try:
             await protocol.ended.wait()
@@ -223,7 +223,7 @@ def _described(node: _Node) -> dict[str, object]:
     if said is None or said.sample is None:
         reason = failure or (said.failure if said else None)
         return {"name": node.name, "gpus": None, "problem": problem_of(reason)}
-    silent = time.monotonic() - node.heard_at
+    silent = time.monotonic() - node.sampled_at
     if failure is None:
         failure = said.failure or (silent_driver(silent) if silent > STALE_SECONDS else None)
     owners = {pid: Owner(name, None) for pid, name in said.names.items()}
