@@ -113,17 +113,22 @@ class NodesService:
             await finish(self._sampling)
 
     async def _keep(self) -> None:
-        """Keep a sampler on each node as long as somebody asks."""
-        sampling = asyncio.create_task(self._sample_all())
-        try:
-            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                while True:
-                    self._asked.clear()
-                    await within(self._asked.wait(), LEASE_SECONDS)
-        finally:
-            await finish(sampling)
-            for node in self._nodes:
-                node.said, node.failure = None, None
+        """Keep a sampler on each node as long as somebody asks, also while they are ended."""
+        while self._asked.is_set():
+            sampling = asyncio.create_task(self._sample_all())
+            try:
+                with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                    while True:
+                        self._asked.clear()
+                        await within(self._asked.wait(), LEASE_SECONDS)
+            finally:
+                self._forget()  # at once: to end a step takes a while
+                await finish(sampling)
+                self._forget()
+
+    def _forget(self) -> None:
+        for node in self._nodes:
+            node.said, node.failure = None, None
 
     async def _sample_all(self) -> None:
         while True:
@@ -193,13 +198,15 @@ async def _end(transport: asyncio.SubprocessTransport, protocol: _Lines) -> None
     stdin = transport.get_pipe_transport(0)
     if stdin is not None:
         stdin.close()
-    for insist in (False, True):
-        if insist and not protocol.ended.is_set():
-            with contextlib.suppress(ProcessLookupError):
-                transport.terminate()
-        with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-            await within(protocol.ended.wait(), END_SECONDS)
-    transport.close()
+    try:
+        for insist in (False, True):
+            if insist and not protocol.ended.is_set():
+                with contextlib.suppress(ProcessLookupError):
+                    transport.terminate()
+            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                await within(protocol.ended.wait(), END_SECONDS)
+    finally:
+        transport.close()  # also when nobody waits for the end any more
 
 
 def _further(job: JobEnvironment | None, own_node: str) -> list[str]:
