@@ -9,7 +9,8 @@ not the megabytes.
 
 down, up    MB/s of one transfer           rtt        microseconds of an idle round trip
 loaded      ms of a round trip while a     new        ms from connect to the first answer
-            full-speed download runs       parallel   s for 200 connections of 64 kB each
+            full-speed download runs       new tcp    the same through a forward to a TCP port
+                                           parallel   s for 200 connections of 64 kB each
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ listen(unix)
 #: The client of all paths, in a process of its own; prints its measurements as JSON.
 CLIENT = """
 import json, socket, statistics, sys, threading, time
-port, size = int(sys.argv[1]), int(sys.argv[2]) << 20
-host = b"Host: localhost:%d\\r\\n" % port
-def connect(request):
+port, tcp_port, size = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) << 20
+def connect(request, port=port):
+    host = b"Host: localhost:%d\\r\\n" % port
     s = socket.create_connection(("127.0.0.1", port), 60)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     s.sendall(request + host + b"\\r\\n")
@@ -121,11 +122,11 @@ def loaded():
     load.start(); time.sleep(0.1)
     s = echo()
     return round_trips(s, lambda n: load.is_alive() and not time.sleep(0.002)) * 1e3
-def new():
+def new(port):
     times = []
     for _ in range(60):
         began = time.perf_counter()
-        s = connect(b"GET /new HTTP/1.1\\r\\n")
+        s = connect(b"GET /new HTTP/1.1\\r\\n", port)
         s.recv(1)
         times.append(time.perf_counter() - began)
         s.close()
@@ -137,8 +138,9 @@ def parallel():
     for thread in threads: thread.start()
     for thread in threads: thread.join()
     return time.perf_counter() - began
-print(json.dumps({"rtt": round_trips(echo(), lambda n: n < 400) * 1e6, "new": new(),
-                  "down": down(), "up": up(), "loaded": loaded(), "parallel": parallel()}))
+print(json.dumps({"rtt": round_trips(echo(), lambda n: n < 400) * 1e6, "new": new(port),
+                  "new tcp": new(tcp_port), "down": down(), "up": up(), "loaded": loaded(),
+                  "parallel": parallel()}))
 """
 
 
@@ -152,24 +154,26 @@ async def measure(cluster: Cluster) -> None:
     os.environ["HOME"] = str(laptop.home)
     os.environ.pop("SSH_AUTH_SOCK", None)
     with source(cluster) as (folder, tcp_port), contextlib.ExitStack() as ssh:
-        ports = {
-            "ssh -J": ssh.enter_context(
-                forward(laptop, NODE, lambda port: [f"-L{port}:{folder}/jupyter.sock"])
-            ),
-            "chain": ssh.enter_context(chain(laptop, tcp_port)),
-        }
-        async with stream(laptop, folder) as port:
-            ports["jupyter-hpc"] = port
+        jump = ssh.enter_context(
+            forward(laptop, NODE, lambda port: [f"-L{port}:{folder}/jupyter.sock"])
+        )
+        service = ssh.enter_context(
+            forward(laptop, NODE, lambda port: [f"-L{port}:127.0.0.1:{tcp_port}"])
+        )
+        chained = ssh.enter_context(chain(laptop, tcp_port))
+        ports = {"ssh -J": (jump, service), "chain": (chained, chained)}
+        async with stream(laptop, folder, tcp_port) as ours:
+            ports["jupyter-hpc"] = ours
             results = await rounds(ports)
     show(results)
 
 
-async def rounds(ports: dict[str, int]) -> dict[str, list[dict[str, float]]]:
+async def rounds(ports: dict[str, tuple[int, int]]) -> dict[str, list[dict[str, float]]]:
     results: dict[str, list[dict[str, float]]] = {name: [] for name in ports}
     for _ in range(ROUNDS):
-        for name, port in ports.items():
+        for name, (port, tcp_port) in ports.items():
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", CLIENT, str(port), str(MEGABYTES)),
+                *(sys.executable, "-c", CLIENT, str(port), str(tcp_port), str(MEGABYTES)),
                 stdout=asyncio.subprocess.PIPE,
             )
             out, _ = await asyncio.wait_for(process.communicate(), 300)
@@ -263,8 +267,8 @@ def chain(laptop: Laptop, tcp_port: int) -> Iterator[int]:
 
 
 @contextlib.asynccontextmanager
-async def stream(laptop: Laptop, folder: str) -> AsyncIterator[int]:
-    """Proxy, link and pipe of this project, over the first transport."""
+async def stream(laptop: Laptop, folder: str, tcp_port: int) -> AsyncIterator[tuple[int, int]]:
+    """Proxy, link and pipe of this project, over the first transport; and a forwarded port."""
     login = Login(host=("login1",), ssh_config=str(laptop.ssh_config))
     connections = Connections(await open_login(login, NoPrompter()), NoPrompter())
     argv = ("python3", f"{folder}/relay.py", "--attach", f"{folder}/relay.sock")
@@ -273,7 +277,7 @@ async def stream(laptop: Laptop, folder: str) -> AsyncIterator[int]:
     await proxy.start()
     proxy.connect(link)
     try:
-        yield proxy.port
+        yield proxy.port, await proxy.add_forward(0, f"tcp:127.0.0.1:{tcp_port}")
     finally:
         await proxy.close()
         await link.close()

@@ -16,6 +16,7 @@ MODULES = (
     "mux",
     "bridge",
     "descriptors",
+    "socket_owners",
     "targets",
     "control",
     "sessions",

@@ -18,11 +18,11 @@ import struct
 import time
 
 from jupyter_hpc.relay.frames import FORBIDDEN, UNREACHABLE
+from jupyter_hpc.relay.socket_owners import listener_owners
 
 CONNECT_TIMEOUT = 10.0
 
 _TCP = re.compile(r"tcp:(127\.0\.0\.1|localhost|\[::1\]):([0-9]{1,5})")
-_LISTENING = "0A"
 
 
 class TargetRefused(Exception):
@@ -61,7 +61,12 @@ async def _connect_tcp(host: str, port: int) -> socket.socket:
     if owners - {os.geteuid()}:
         raise TargetRefused(FORBIDDEN)
     family = socket.AF_INET6 if version6 else socket.AF_INET
-    return await _connect(family, (host.strip("[]"), port))
+    connected = await _connect(family, (host.strip("[]"), port))
+    if not owners and listener_owners(port, version6) - {os.geteuid()}:
+        # Somebody has begun to listen between the look and the connect.
+        connected.close()
+        raise TargetRefused(FORBIDDEN)
+    return connected
 
 
 async def _connect_unix(path: str) -> socket.socket:
@@ -117,34 +122,3 @@ def peer_uid(connected: socket.socket) -> int | None:
         return None
     raw = connected.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
     return int(struct.unpack("3i", raw)[1])
-
-
-def listener_owners(port: int, version6: bool) -> set[int]:
-    """The user ids that listen on that port of loopback or of all addresses, if known."""
-    owners = set()
-    for table in ("/proc/net/tcp6",) if version6 else ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            with open(table, encoding="ascii") as lines:
-                rows = [line.split() for line in lines][1:]
-        except (OSError, UnicodeDecodeError):
-            continue
-        for row in rows:
-            if len(row) > 7 and row[3] == _LISTENING:
-                address, _, local_port = row[1].rpartition(":")
-                if int(local_port, 16) == port and _takes_loopback(address, version6):
-                    owners.add(int(row[7]))
-    return owners
-
-
-def _takes_loopback(address: str, version6: bool) -> bool:
-    """Whether a listener's address, as /proc/net shows it, is loopback or any address."""
-    if not address.strip("0"):
-        return True
-    if version6:
-        return address == "0" * 24 + _proc_word(b"\0\0\0\1")
-    return address[-8:] == _proc_word(b"\x7f\0\0\1")
-
-
-def _proc_word(network_order: bytes) -> str:
-    """Four bytes of an address as the kernel prints them: one number of this machine."""
-    return f"{struct.unpack('=I', network_order)[0]:08X}"
