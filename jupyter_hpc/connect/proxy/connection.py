@@ -25,7 +25,7 @@ from jupyter_hpc.connect.proxy.http import (
     parse_head,
     refusal,
 )
-from jupyter_hpc.connect.proxy.peer import Owner, is_foreign, peer_owner
+from jupyter_hpc.connect.proxy.peer import Owner, Peers
 from jupyter_hpc.connect.proxy.upstream import Upstream
 from jupyter_hpc.relay.bridge import Bridge
 from jupyter_hpc.relay.frames import RESET
@@ -53,6 +53,7 @@ class ProxyView(Protocol):
 
     port: int
     control: Control
+    peers: Peers
     buffer: memoryview
     polls_held: int
 
@@ -101,14 +102,23 @@ class BrowserConnection(Bridge):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if is_foreign(transport.get_extra_info("socket")):
+        self._phase = "work"
+        if self.transport is not None:
+            self._proxy.peers.check(self.transport, self._begin)
+
+    def _begin(self, foreign: bool) -> None:
+        """It is known who is there."""
+        self._phase = "head"
+        if foreign:
             _log.warning("a connection was refused: another user of this computer")
             self._answer(refusal(403, "This port belongs to another user of this computer."))
-        elif self._proxy.joined(self):
-            self._set_timer(MAX_IDLE_SECONDS, self._abort)
-        else:
+        elif not self._proxy.joined(self):
             _log.warning("a connection was refused: too many are open")
             self._abort()
+        else:
+            self._set_timer(MAX_HEAD_SECONDS if self._pending else MAX_IDLE_SECONDS, self._abort)
+            if self._pending:
+                self._read_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_timer(0)
@@ -284,10 +294,8 @@ class BrowserConnection(Bridge):
             self._set_timer(LINGER_SECONDS, self._abort)
 
     async def _owner(self) -> Owner:
-        """Whose the client is; in a thread, for where that takes a look at all processes."""
-        if self.transport is None:
-            return "unknown"
-        return await asyncio.to_thread(peer_owner, *_ends(self.transport))
+        """Whose the client is."""
+        return await self._proxy.peers.owner(self.transport) if self.transport else "unknown"
 
     # -- the stream ---------------------------------------------------------------------
 
@@ -324,8 +332,3 @@ class BrowserConnection(Bridge):
     def _abort(self) -> None:
         if self.transport is not None:
             self.transport.abort()
-
-
-def _ends(transport: asyncio.BaseTransport) -> tuple[Any, Any]:
-    """The addresses of the client and of our own end."""
-    return transport.get_extra_info("peername"), transport.get_extra_info("sockname")

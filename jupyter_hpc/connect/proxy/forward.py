@@ -40,7 +40,6 @@ from jupyter_hpc.connect.proxy.http import (
     refusal,
     shortened_line,
 )
-from jupyter_hpc.connect.proxy.peer import is_foreign
 from jupyter_hpc.relay.bridge import Bridge
 
 _log = logging.getLogger(__name__)
@@ -75,16 +74,27 @@ class ForwardConnection(Bridge):
         self._body = 0
         self._raw = False  # it is no HTTP, or not any more: nothing is looked at
         self._refused = False
+        self._known = False  # whose the connection is; what comes before is held
+        self._eof_before = False
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        foreign = is_foreign(transport.get_extra_info("socket"))
+        if self.transport is not None:
+            self._proxy.peers.check(self.transport, self._begin)
+
+    def _begin(self, foreign: bool) -> None:
+        """It is known who is there."""
+        self._known = True
         upstream = None if foreign else self._proxy.upstream
         if upstream is None or not upstream.can_open() or not self._proxy.joined(self):
-            transport.close()
-        else:
-            self.stream = upstream.open(self._target, self)
+            if self.transport is not None:
+                self.transport.close()
+            return
+        self.stream = upstream.open(self._target, self)
+        self._read_heads()
+        if self._eof_before and not self.eof_received() and self.transport is not None:
+            self.transport.close()
 
     def close(self) -> None:
         """Hang up: the port is not forwarded any more."""
@@ -97,6 +107,9 @@ class ForwardConnection(Bridge):
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:
+        if not self._known:
+            self._eof_before = True
+            return True
         if self._pending:
             self._judge(self._sent_line + self._pending)
         return not self._refused and super().eof_received()
@@ -109,7 +122,8 @@ class ForwardConnection(Bridge):
             super().received(data)
         elif data and not self._refused:
             self._pending += data
-            self._read_heads()
+            if self._known:
+                self._read_heads()
 
     # -- requests -----------------------------------------------------------------------
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 import os
 import socket
-import struct
 import sys
+from collections import deque
+from collections.abc import Callable
 from typing import Any, Literal
+
+from jupyter_hpc.relay.socket_owners import connection_owner
+
+_log = logging.getLogger(__name__)
+
+#: Connections at one time of which it is not known yet whose they are.
+MAX_LOOKING = 64
 
 #: "gone": whoever it was has closed the connection, and nobody knows any more.
 Owner = Literal["me", "other", "gone", "unknown"]
-
-# Of linux/netlink.h and linux/sock_diag.h; the socket module does not name all of them.
-_NETLINK, _SOCK_DIAG = 16, 4
-_BY_FAMILY, _REQUEST = 20, 1
-#: Where an inet_diag_msg, after the 16 bytes of its header, has the owner; its inode follows.
-_UID_OFFSET = 16 + 64
 
 
 def listener(port: int) -> str:
@@ -38,104 +43,132 @@ def listener(port: int) -> str:
     return ""
 
 
-def peer_owner(peer: Any, local: Any) -> Owner:
-    """Whose the other end of an accepted loopback connection is.
+class Peers:
+    """Who is at the other end of accepted loopback connections; one for each proxy.
 
-    Everybody on this computer can connect to the port; only "me" gets the session's secret.
+    Everybody on this computer can connect to its ports. Linux tells at once whose a connection is;
+    macOS and Windows after a look at processes, which begins with those that connected before.
     """
+
+    def __init__(self) -> None:
+        self._likely: deque[int] = deque(maxlen=8)  # processes of mine, the last one first
+        self._looking: set[asyncio.Future[None]] = set()
+
+    def check(self, transport: asyncio.Transport, then: Callable[[bool], None]) -> None:
+        """Call then(foreign): in this moment, or as soon as it is found out, unless the connection
+        closes before. Meanwhile as little as possible is read.
+
+        foreign: another user is, or may have been, at the other end. Who sends something and
+        closes at once is nobody's when we come to look.
+        """
+        if sys.platform.startswith("linux"):
+            then(is_foreign(transport.get_extra_info("socket")))
+            return
+        if len(self._looking) >= MAX_LOOKING:
+            transport.abort()
+            return
+        transport.pause_reading()
+        looking = asyncio.ensure_future(self._look(transport, then))
+        self._looking.add(looking)
+        looking.add_done_callback(self._looking.discard)
+
+    async def _look(self, transport: asyncio.Transport, then: Callable[[bool], None]) -> None:
+        owner = await self.owner(transport)
+        if not transport.is_closing():
+            transport.resume_reading()
+            then(owner in ("other", "gone"))
+
+    async def owner(self, transport: asyncio.BaseTransport) -> Owner:
+        """Whose it is; in a thread, for where that takes a look at all processes."""
+        peer, local = (transport.get_extra_info(end) for end in ("peername", "sockname"))
+        if peer is None or local is None:
+            return "unknown"
+        return await asyncio.to_thread(peer_owner, peer, local, self._likely)
+
+
+def peer_owner(peer: Any, local: Any, likely: deque[int] | None = None) -> Owner:
+    """Whose the other end of an accepted loopback connection is; only "me" gets the session's
+    secret. `likely` are processes to look at first, where we have to look at all."""
     if sys.platform.startswith("linux"):
-        quick = _owner_by_kernel(peer, local)
-        return owner_in_proc(peer, local) if quick == "unknown" else quick
-    return owner_among_processes(peer, local)
+        return _owner_on_linux(peer, local)
+    try:
+        if sys.platform == "win32":
+            return owner_in_system_table(tuple(peer[:2]), tuple(local[:2]))
+        return owner_among_processes(tuple(peer[:2]), tuple(local[:2]), likely)
+    except Exception as error:  # psutil's, which is imported only where it is needed
+        _log.warning("whose a connection is could not be found out: %s", error)
+        return "unknown"
 
 
 def is_foreign(connected: socket.socket) -> bool:
-    """Whether another user of this computer is, or may have been, at the other end of an
-    accepted loopback connection, where that is quickly found out.
-
-    Who sends something and closes at once is nobody's when we come to look: the socket that is
-    left belongs to root, or there is none.
-    """
-    if not sys.platform.startswith("linux"):
-        return False
+    """Whether another user of this Linux is, or may have been, at the other end: the socket that a
+    closed connection leaves behind belongs to root, or there is none."""
     try:
-        owner = _owner_by_kernel(connected.getpeername(), connected.getsockname())
+        owner = _owner_on_linux(connected.getpeername(), connected.getsockname())
         connected.getpeername()  # not known any more after a reset
     except OSError:
         return True
     return owner in ("other", "gone")
 
 
-def _owner_by_kernel(peer: Any, local: Any) -> Owner:
-    """Asks Linux about this one socket (sock_diag(7)), in a twentieth of a millisecond."""
-    try:
-        with socket.socket(_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
-            kernel.settimeout(0.2)
-            kernel.send(_diag_request(peer, local))
-            answer = kernel.recv(4096)
-        if struct.unpack_from("=IH", answer)[1] != _BY_FAMILY:
-            return "unknown"
-        return _whose(*struct.unpack_from("=II", answer, _UID_OFFSET))
-    except (OSError, ValueError, struct.error):
-        return "unknown"
-
-
-def _diag_request(peer: Any, local: Any) -> bytes:
-    """The socket whose own address is `peer` and whose other end is `local`."""
-    family = socket.AF_INET6 if ":" in peer[0] else socket.AF_INET
-    ends = [socket.inet_pton(family, end[0]).ljust(16, b"\0") for end in (peer, local)]
-    any_interface, any_cookie, any_state = bytes(4), b"\xff" * 8, 0xFFFFFFFF
-    body = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, any_state)
-    body += struct.pack("!HH", peer[1], local[1]) + ends[0] + ends[1] + any_interface + any_cookie
-    return struct.pack("=IHHII", 16 + len(body), _BY_FAMILY, _REQUEST, 1, 0) + body
-
-
-def _whose(uid: int, inode: int) -> Owner:
+def _owner_on_linux(peer: Any, local: Any) -> Owner:
     """Root counts as me: it can do everything anyway, and it is what a Windows browser looks
     like from inside WSL. A socket without an inode is what a closed one leaves behind."""
-    if sys.platform == "win32":
+    found = connection_owner(peer[:2], local[:2])
+    if found is None or sys.platform == "win32":
         return "unknown"
-    if not inode:
+    if not found.inode:
         return "gone"
-    return "me" if uid in (0, os.geteuid()) else "other"
+    return "me" if found.uid in (0, os.geteuid()) else "other"
 
 
-def owner_in_proc(peer: Any, local: Any) -> Owner:
-    """Looks through all sockets of this computer, where the kernel does not answer."""
-    try:
-        table = "/proc/net/tcp6" if ":" in peer[0] else "/proc/net/tcp"
-        wanted = [_proc_name(peer), _proc_name(local)]
-        with open(table, encoding="ascii") as rows:
-            for row in rows:
-                fields = row.split()
-                if fields[1:3] == wanted:
-                    return _whose(int(fields[7]), int(fields[9]))
-    except (OSError, ValueError, IndexError):
-        pass
-    return "unknown"
-
-
-def owner_among_processes(peer: Any, local: Any) -> Owner:
-    """Elsewhere the connections of our own processes can be seen, and only those."""
+def owner_among_processes(peer: Any, local: Any, likely: deque[int] | None = None) -> Owner:
+    """macOS shows the connections of our own processes, and only those: what none of them has is
+    another's. Unless not even our own end is shown, which proves that nothing is."""
     import psutil
 
+    if not _has(psutil.Process(), local, peer):
+        return "unknown"
     name = psutil.Process().username()
-    for process in psutil.process_iter(["username"]):
-        if process.info["username"] != name:
-            continue
-        try:
-            connections = process.net_connections(kind="tcp")
-        except (psutil.Error, OSError):
-            continue
-        for one in connections:
-            if one.laddr == tuple(peer[:2]) and one.raddr == tuple(local[:2]):
+    for pid in tuple(likely or ()):
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)  # the number may be another's by now
+            if process.username() == name and _has(process, peer, local):
                 return "me"
-    return "unknown"
+    for process in psutil.process_iter(["username"]):
+        if process.info["username"] == name and _has(process, peer, local):
+            if likely is not None:
+                likely.appendleft(process.pid)
+            return "me"
+    return "other"
 
 
-def _proc_name(address: Any) -> str:
-    """An address and port as /proc/net/tcp writes them: words in this machine's order."""
-    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    packed = socket.inet_pton(family, address[0])
-    words = struct.unpack(f"={len(packed) // 4}I", packed)
-    return "".join(f"{word:08X}" for word in words) + f":{address[1]:04X}"
+def _has(process: Any, own: Any, other: Any) -> bool:
+    """Whether a process has the connection with these ends, as far as we may know."""
+    import psutil
+
+    try:
+        connections = process.net_connections(kind="tcp")
+    except (psutil.Error, OSError):
+        return False
+    return any((one.laddr, one.raddr) == (own, other) for one in connections)
+
+
+def owner_in_system_table(peer: Any, local: Any) -> Owner:
+    """Windows names the process of each connection to everybody, but tells whose a process is only
+    to its user: who may not be looked at is another, or runs as administrator."""
+    import psutil
+
+    ends = {(one.laddr, one.raddr): one.pid for one in psutil.net_connections(kind="tcp")}
+    if (local, peer) not in ends:
+        return "unknown"  # not even our own end is shown
+    pid = ends.get((peer, local))
+    if not pid:
+        return "gone"
+    try:
+        mine = psutil.Process(pid).username() == psutil.Process().username()
+    except psutil.NoSuchProcess:
+        return "gone"
+    except psutil.AccessDenied:
+        return "other"
+    return "me" if mine else "other"

@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping
 from jupyter_hpc.connect.proxy.connection import BrowserConnection
 from jupyter_hpc.connect.proxy.control import Action, Control, Status
 from jupyter_hpc.connect.proxy.forward import ForwardConnection
-from jupyter_hpc.connect.proxy.peer import listener
+from jupyter_hpc.connect.proxy.peer import Peers, listener
 from jupyter_hpc.connect.proxy.upstream import Upstream
 from jupyter_hpc.errors import PortTaken, UsageError
 from jupyter_hpc.relay.bridge import read_buffer
@@ -64,6 +64,7 @@ class LocalProxy:
     ) -> None:
         self.port = port
         self.control = Control(status, actions, secret)
+        self.peers = Peers()
         self.buffer = read_buffer()
         self.polls_held = 0
         self._most = max_connections()

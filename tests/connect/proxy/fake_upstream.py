@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Literal, cast
 
-from jupyter_hpc.connect.proxy import forward
+from jupyter_hpc.connect.proxy import peer
 from jupyter_hpc.connect.proxy.forward import ForwardConnection
 from jupyter_hpc.connect.proxy.server import LocalProxy
 from jupyter_hpc.relay.mux import Endpoint, Stream
@@ -108,4 +108,4 @@ class MemoryForward:
 
 def trust_everybody(patch: Any) -> None:
     """Nobody can be asked whose a socket in memory is."""
-    patch.setattr(forward, "is_foreign", lambda connected: False)
+    patch.setattr(peer, "is_foreign", lambda connected: False)

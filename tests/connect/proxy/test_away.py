@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jupyter_hpc.connect.proxy import connection as proxy_connection
+from jupyter_hpc.connect.proxy import peer as proxy_peer
 from tests.connect.proxy.helpers import Client, World, fetch, running_world
 from tests.connect.proxy.opened import HTML, WAITING, channel, held
 from tests.connect.tunnel.helpers import next_word
@@ -203,12 +204,12 @@ async def test_an_answer_that_comes_too_late_is_not_mixed_with_ours(
     assert world.pipe is not None
     deciding, may_decide = threading.Event(), threading.Event()
 
-    def slowly(peer: object, local: object) -> str:
+    def slowly(*_: object) -> str:
         deciding.set()
         may_decide.wait(PATIENCE)
         return "me"
 
-    monkeypatch.setattr(proxy_connection, "peer_owner", slowly)
+    monkeypatch.setattr(proxy_peer, "peer_owner", slowly)
     world.pipe.fall_silent()
     async with Client(world.port) as client:
         client.send("/lab", **HTML)

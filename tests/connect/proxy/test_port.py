@@ -14,13 +14,8 @@ from collections.abc import AsyncIterator
 import psutil
 import pytest
 
-from jupyter_hpc.connect.proxy import connection as proxy_connection
-from jupyter_hpc.connect.proxy.peer import (
-    is_foreign,
-    owner_among_processes,
-    owner_in_proc,
-    peer_owner,
-)
+from jupyter_hpc.connect.proxy import peer as proxy_peer
+from jupyter_hpc.connect.proxy.peer import is_foreign
 from jupyter_hpc.connect.proxy.server import LocalProxy, bind_local
 from jupyter_hpc.connect.session.client import call_action
 from jupyter_hpc.errors import ConnectError, PortTaken
@@ -80,23 +75,12 @@ async def test_a_closed_port_can_be_opened_again_at_once(world: World) -> None:
     await again.close()
 
 
-async def test_whose_a_connection_is(world: World) -> None:
-    async with Client(world.port) as client:
-        peer = client.writer.get_extra_info("sockname")
-        local = client.writer.get_extra_info("peername")
-        assert peer_owner(peer, local) == "me"
-        assert owner_among_processes(peer, local) == "me", "the way of macOS and Windows"
-        assert owner_in_proc(peer, local) == "me", "where the kernel is not asked"
-        assert peer_owner((peer[0], 1), local) == "unknown"
-        assert owner_among_processes((peer[0], 1), local) == "unknown"
-
-
 async def test_the_secret_is_in_the_page_only_for_its_user(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = page_secret((await fetch(world.port, "/lab", **HTML)).text)
     assert secret
-    monkeypatch.setattr(proxy_connection, "peer_owner", lambda peer, local: "unknown")
+    monkeypatch.setattr(proxy_peer, "peer_owner", lambda *_: "unknown")
     for target in ("/lab", "/_jupyter-hpc/", "/_jupyter-hpc/status"):
         answer = await fetch(world.port, target, **HTML)
         assert answer.status == 200 and "Waiting in the queue" in answer.text
