@@ -1,4 +1,4 @@
-"""One pipe at the relay: what it must show before it carries a session.
+"""Pipes that come to the relay, and what each must show before it carries a session.
 
 Stdlib only, Python 3.8.
 """
@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import sys
 import time
 
 from jupyter_hpc.relay.descriptors import DescriptorPipe
@@ -26,15 +27,21 @@ from jupyter_hpc.relay.frames import (
     encode_refusal,
 )
 from jupyter_hpc.relay.sessions import Session, Sessions
+from jupyter_hpc.relay.targets import peer_uid
+from jupyter_hpc.relay.tls import Pipe, TlsServer
+
+#: What an `--attach` says, with the descriptors that it passes.
+ATTACH = b"A"
+
+#: Connections that have not said anything yet; more push out the oldest.
+_MAX_UNDECIDED = 64
 
 
 class AcceptedPipe:
     """One pipe that came to the relay: challenges it, admits or refuses its HELLO within a
     deadline, then carries its session until the pipe or the session ends."""
 
-    def __init__(
-        self, sessions: Sessions, pipe: DescriptorPipe, helper: socket.socket | None
-    ) -> None:
+    def __init__(self, sessions: Sessions, pipe: Pipe, helper: socket.socket | None) -> None:
         self._sessions = sessions
         self._pipe = pipe
         self._helper = helper
@@ -142,3 +149,93 @@ class AcceptedPipe:
         self._pipe.write(encode_refusal(status))
         self.close()
         return False
+
+
+class Listener:
+    """Accepts connections and passed descriptors, and makes an AcceptedPipe of each."""
+
+    def __init__(
+        self, listener: socket.socket, sessions: Sessions, tls: TlsServer | None = None
+    ) -> None:
+        self._tls = tls
+        self._loop = asyncio.get_event_loop()
+        self._listener = listener
+        self._sessions = sessions
+        self._undecided: dict[socket.socket, None] = {}  # in the order in which they came
+        self._loop.add_reader(listener, self._acceptable)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+        for connection in list(self._undecided):
+            self._drop(connection)
+
+    def _acceptable(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
+        local = connection.family == socket.AF_UNIX
+        if local and peer_uid(connection) not in (None, os.geteuid(), 0):
+            connection.close()
+            return
+        connection.setblocking(False)
+        if not local:
+            # It can only be a pipe by itself, whose proxy waits for the challenge.
+            self._begin(connection)
+            return
+        for oldest in list(self._undecided)[:-_MAX_UNDECIDED]:
+            self._drop(oldest)
+        self._undecided[connection] = None
+        self._loop.add_reader(connection, self._first_bytes, connection)
+        self._loop.call_later(self._sessions.hello_deadline, self._overdue, connection)
+
+    def _overdue(self, connection: socket.socket) -> None:
+        if connection in self._undecided:
+            self._drop(connection)
+
+    def _drop(self, connection: socket.socket) -> None:
+        self._undecided.pop(connection, None)
+        self._loop.remove_reader(connection)
+        connection.close()
+
+    def _first_bytes(self, connection: socket.socket) -> None:
+        """An `--attach` passes two descriptors; anything else is a pipe by itself."""
+        try:
+            data, ancillary, _, _ = connection.recvmsg(65536, socket.CMSG_SPACE(8))
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data, ancillary = b"", []
+        passed = _passed_descriptors(ancillary)
+        if not data or (data[:1] == ATTACH and len(passed) != 2):
+            for descriptor in passed:
+                os.close(descriptor)
+            self._drop(connection)
+            return
+        self._undecided.pop(connection, None)
+        self._loop.remove_reader(connection)
+        if data[:1] == ATTACH:
+            pipe = DescriptorPipe(passed[0], passed[1], self._sessions.buffer)
+            AcceptedPipe(self._sessions, pipe, connection).open(b"")
+        else:
+            for descriptor in passed:
+                os.close(descriptor)
+            self._begin(connection, data)
+
+    def _begin(self, connection: socket.socket, data: bytes = b"") -> None:
+        """The connection itself is a pipe, from which `data` was read already."""
+        descriptor = connection.detach()
+        pipe: Pipe = DescriptorPipe(descriptor, descriptor, self._sessions.buffer)
+        if self._tls is not None:
+            pipe = self._tls.pipe(pipe)
+        AcceptedPipe(self._sessions, pipe, None).open(data)
+
+
+def _passed_descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    passed: list[int] = []
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            for start in range(0, len(data) - 3, 4):
+                passed.append(int.from_bytes(data[start : start + 4], sys.byteorder))
+    return passed

@@ -16,6 +16,7 @@ MODULES = (
     "mux",
     "bridge",
     "descriptors",
+    "tls",
     "socket_owners",
     "targets",
     "control",

@@ -1,15 +1,15 @@
 """The relay: beside Jupyter on the node, it keeps the connections that the laptop's proxy uses.
 
-    relay.py --serve FOLDER --jupyter SOCKET [--jupyter-pid FILE] [--tcp]   run until SIGTERM
-    relay.py --attach FOLDER/relay.sock                          hand over stdin and stdout
+    relay.py --serve FOLDER --jupyter SOCKET [--jupyter-pid FILE] [--tcp KEY]   run until SIGTERM
+    relay.py --attach FOLDER/relay.sock                              hand over stdin and stdout
 
 FOLDER is private (0700) and holds `relay.secret` (0600, written by whoever starts the relay).
 The relay listens on `relay.sock` there; the socket appears when it is ready. A pipe comes
 either as a connection to that socket, or as the stdin and stdout of an `--attach`, which are
 passed with SCM_RIGHTS, so that no byte goes through the helper. With --tcp, for sites where
-nothing else works, a pipe may also be a connection to the TCP port that `relay.port` names; it
-is guarded by the secret alone, which neither end tells (see frames.py), and not encrypted inside
-the cluster. A stream leads to one of the
+nothing else works, a pipe may also be a connection to a TCP port, inside TLS with the key and
+certificate of the private file KEY (see tls.py). `relay.port` has the number of that port, or the
+reason why there is none. A stream leads to one of the
 targets in targets.py, or to "control:", which answers each line with one line of JSON facts.
 
 Stdlib only, Python 3.8; shipped to the node as one file (see bundle.py).
@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import resource
@@ -28,11 +29,10 @@ import socket
 import stat
 import sys
 
-from jupyter_hpc.relay.accept import AcceptedPipe
-from jupyter_hpc.relay.descriptors import DescriptorPipe
+from jupyter_hpc.relay.accept import ATTACH, Listener
 from jupyter_hpc.relay.frames import BUILD, RELAY_READY, digest
 from jupyter_hpc.relay.sessions import Sessions
-from jupyter_hpc.relay.targets import peer_uid
+from jupyter_hpc.relay.tls import TlsServer
 
 #: Linux cuts longer paths, or refuses them.
 MAX_SOCKET_PATH_BYTES = 107
@@ -41,10 +41,8 @@ MAX_SOCKET_PATH_BYTES = 107
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
 
-#: Connections that have not said anything yet; more push out the oldest.
-_MAX_UNDECIDED = 64
-
-_ATTACH = b"A"
+#: Between two attempts to have the TCP port that laptops know.
+_PORT_SECONDS = 2.0
 
 
 class RelayError(Exception):
@@ -58,14 +56,19 @@ def check_private(folder: str) -> None:
         raise RelayError(f"{folder} is not a private folder of this user (0700)")
 
 
-def read_secret(path: str) -> bytes:
-    """The digest of the secret; RelayError unless the file is ours alone."""
+def read_private(path: str) -> bytes:
+    """What a small file holds; RelayError unless it is ours alone."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if found.st_uid != os.geteuid() or found.st_mode & 0o077:
             raise RelayError(f"{path} is not a private file of this user (0600)")
-        secret = file.read(4096).strip()
+        return file.read(1 << 16)
+
+
+def read_secret(path: str) -> bytes:
+    """The digest of the secret; RelayError unless the file is ours alone."""
+    secret = read_private(path).strip()
     if len(secret) < 16:
         raise RelayError(f"{path} holds no secret of at least 16 characters")
     return digest(secret)
@@ -102,28 +105,92 @@ def listen(folder: str) -> socket.socket:
     return listener
 
 
-def listen_on_tcp(folder: str) -> socket.socket:
-    """A TCP port for pipes from the login host; its number is written to `relay.port`.
+def bind_tcp(port: int) -> socket.socket:
+    """Listens on that port (0: any) of all addresses; OSError if somebody else has it.
 
-    The one of a relay that was killed, if it is free: the laptop knows no other.
+    Of both families with one socket: on the other half of a port anybody could listen, and the
+    node's name may mean either. While we listen, Linux gives no part of it to others.
     """
-    path = os.path.join(folder, "relay.port")
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setblocking(False)
-    # Accepted sockets inherit it; small frames must not wait for the answer to the last one.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        with open(path, encoding="ascii") as file:
-            listener.bind(("", int(file.read(8))))
-    except (OSError, ValueError, OverflowError):
-        listener.bind(("", 0))
-    listener.listen(16)
-    descriptor = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:
-        file.write(f"{listener.getsockname()[1]}\n")
-    os.rename(path + ".new", path)
+        return _bind_tcp(socket.AF_INET6, port)
+    except OSError as error:
+        if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+            raise
+        return _bind_tcp(socket.AF_INET, port)  # there is no IPv6 here, for nobody
+
+
+def _bind_tcp(family: socket.AddressFamily, port: int) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # A relay that was killed leaves connections behind, which would hold the port for minutes.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        # Accepted sockets inherit it; small frames must not wait for the answer to the last one.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.setblocking(False)
+        listener.bind(("", port))
+        listener.listen(16)
+    except OSError:
+        listener.close()
+        raise
     return listener
+
+
+class TcpPort:
+    """The port for pipes from the login host. Laptops know its number, so it never changes: where
+    somebody has taken it from a relay that was killed, it is tried for again and again."""
+
+    def __init__(self, folder: str, key: str, sessions: Sessions) -> None:
+        self.listener: Listener | None = None
+        self._path = os.path.join(folder, "relay.port")
+        self._sessions = sessions
+        self._tls: TlsServer | None = None
+        self._said = False
+        try:
+            read_private(key)
+            self._tls = TlsServer(key)
+        except (OSError, RelayError) as error:
+            self._write(f"{error}")
+            _log(f"no TCP port is opened: {error}")
+
+    def listens(self) -> bool:
+        """Listen if we do not yet. False: to be tried again; True also where it has no sense."""
+        if self._tls is None or self.listener is not None:
+            return True
+        number = self._number()
+        try:
+            opened = bind_tcp(number)
+        except OSError as error:
+            if not number:
+                self._write(f"{error.strerror}")
+            if not self._said:
+                _log(f"TCP port {number} cannot be had and is tried for again: {error.strerror}")
+            self._said = True
+            return False
+        self._write(str(opened.getsockname()[1]))
+        self.listener = Listener(opened, self._sessions, self._tls)
+        if self._said:
+            _log(f"TCP port {number} is ours again")
+        return True
+
+    def _number(self) -> int:
+        """The port of the relay before us; 0 if there was none."""
+        try:
+            with open(self._path, encoding="ascii") as file:
+                return int(file.read(8))
+        except (OSError, ValueError):
+            return 0
+
+    def _write(self, text: str) -> None:
+        descriptor = os.open(self._path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        os.rename(self._path + ".new", self._path)
+
+
+def _log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def raise_descriptor_limit() -> None:
@@ -135,115 +202,34 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-class Listener:
-    """Accepts connections and passed descriptors, and makes an AcceptedPipe of each."""
-
-    def __init__(self, listener: socket.socket, sessions: Sessions) -> None:
-        self._loop = asyncio.get_event_loop()
-        self._listener = listener
-        self._sessions = sessions
-        self._undecided: dict[socket.socket, None] = {}  # in the order in which they came
-        self._loop.add_reader(listener, self._acceptable)
-
-    def close(self) -> None:
-        self._loop.remove_reader(self._listener)
-        self._listener.close()
-        for connection in list(self._undecided):
-            self._drop(connection)
-
-    def _acceptable(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return
-        local = connection.family == socket.AF_UNIX
-        if local and peer_uid(connection) not in (None, os.geteuid(), 0):
-            connection.close()
-            return
-        connection.setblocking(False)
-        if not local:
-            # It can only be a pipe by itself, whose proxy waits for the challenge.
-            self._begin(connection)
-            return
-        for oldest in list(self._undecided)[:-_MAX_UNDECIDED]:
-            self._drop(oldest)
-        self._undecided[connection] = None
-        self._loop.add_reader(connection, self._first_bytes, connection)
-        self._loop.call_later(self._sessions.hello_deadline, self._overdue, connection)
-
-    def _overdue(self, connection: socket.socket) -> None:
-        if connection in self._undecided:
-            self._drop(connection)
-
-    def _drop(self, connection: socket.socket) -> None:
-        self._undecided.pop(connection, None)
-        self._loop.remove_reader(connection)
-        connection.close()
-
-    def _first_bytes(self, connection: socket.socket) -> None:
-        """An `--attach` passes two descriptors; anything else is a pipe by itself."""
-        try:
-            data, ancillary, _, _ = connection.recvmsg(65536, socket.CMSG_SPACE(8))
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data, ancillary = b"", []
-        passed = _passed_descriptors(ancillary)
-        if not data or (data[:1] == _ATTACH and len(passed) != 2):
-            for descriptor in passed:
-                os.close(descriptor)
-            self._drop(connection)
-            return
-        self._undecided.pop(connection, None)
-        self._loop.remove_reader(connection)
-        if data[:1] == _ATTACH:
-            pipe = DescriptorPipe(passed[0], passed[1], self._sessions.buffer)
-            AcceptedPipe(self._sessions, pipe, connection).open(b"")
-        else:
-            for descriptor in passed:
-                os.close(descriptor)
-            self._begin(connection, data)
-
-    def _begin(self, connection: socket.socket, data: bytes = b"") -> None:
-        """The connection itself is a pipe, from which `data` was read already."""
-        descriptor = connection.detach()
-        pipe = DescriptorPipe(descriptor, descriptor, self._sessions.buffer)
-        AcceptedPipe(self._sessions, pipe, None).open(data)
-
-
-def _passed_descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
-    passed: list[int] = []
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            for start in range(0, len(data) - 3, 4):
-                passed.append(int.from_bytes(data[start : start + 4], sys.byteorder))
-    return passed
-
-
-async def serve(folder: str, jupyter: str, pid_file: str | None, tcp: bool) -> None:
+async def serve(folder: str, jupyter: str, pid_file: str | None, key: str | None) -> None:
     """Run until SIGTERM or SIGINT."""
     check_private(folder)
     secret = read_secret(os.path.join(folder, "relay.secret"))
     raise_descriptor_limit()
     lock = lock_folder(folder)
     sessions = Sessions(secret, jupyter, pid_file)
+    tcp = None if key is None else TcpPort(folder, key, sessions)
+    if tcp is not None:
+        tcp.listens()
     # The unix socket comes last: who sees it finds everything else in place.
-    listeners = [listen_on_tcp(folder)] if tcp else []
-    accepting = [Listener(one, sessions) for one in [*listeners, listen(folder)]]
+    local = Listener(listen(folder), sessions)
     stopped = asyncio.Event()
     loop = asyncio.get_event_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    print(f"relay {BUILD} (process {os.getpid()}) serves {jupyter}", file=sys.stderr, flush=True)
+    _log(f"relay {BUILD} (process {os.getpid()}) serves {jupyter}")
     try:
         while not stopped.is_set():
+            pause = _PORT_SECONDS if tcp is not None and not tcp.listens() else 60.0
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(stopped.wait(), 60)
+                await asyncio.wait_for(stopped.wait(), pause)
             sessions.close_silent_pipes()
     finally:
-        for one in accepting:
-            one.close()
+        for one in (local, tcp.listener if tcp is not None else None):
+            if one is not None:
+                one.close()
         sessions.close()
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(folder, "relay.sock"))
@@ -263,7 +249,7 @@ def attach(path: str) -> int:
             return 3
         os.write(1, RELAY_READY)
         rights = b"".join(fd.to_bytes(4, sys.byteorder) for fd in (0, 1))
-        connection.sendmsg([_ATTACH], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        connection.sendmsg([ATTACH], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         # Only the relay keeps them now, so that closing them there is seen at the other end.
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1):
@@ -280,7 +266,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--serve", metavar="FOLDER", help="serve laptops on FOLDER/relay.sock")
     parser.add_argument("--jupyter", metavar="SOCKET", help="Jupyter's unix socket")
     parser.add_argument("--jupyter-pid", metavar="FILE", help="holds the id of Jupyter's process")
-    parser.add_argument("--tcp", action="store_true", help="also accept pipes on a TCP port")
+    parser.add_argument("--tcp", metavar="KEY", help="also accept pipes on a TCP port, with TLS")
     parser.add_argument("--attach", metavar="SOCKET", help="give stdin and stdout to the relay")
     options = parser.parse_args(arguments)
     if options.attach:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from jupyter_hpc.relay import frames, relay, sessions
+from jupyter_hpc.relay import accept, frames, relay, sessions
 from tests.relay.by_hand import Raw, ask, hello, linked
 from tests.relay.harness import (
     PATIENCE,
@@ -87,7 +87,7 @@ async def test_no_hello_in_time_is_closed(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     table = sessions.Sessions(frames.digest(SECRET), "/nowhere")
     table.hello_deadline = 0.2
-    accepting = relay.Listener(relay.listen(str(tmp_path)), table)
+    accepting = accept.Listener(relay.listen(str(tmp_path)), table)
     try:
         for talk in (b"", b"JH"):
             reader, writer = await asyncio.open_unix_connection(str(tmp_path / "relay.sock"))

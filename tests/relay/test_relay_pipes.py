@@ -1,4 +1,4 @@
-"""The relay's pipes: the attach helper, TCP, and the targets of streams."""
+"""The relay's pipes: the attach helper, and the targets of streams."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.errors import PipeRefused
 from jupyter_hpc.relay import frames, targets
 from tests.relay.by_hand import ask, linked
 from tests.relay.harness import (
@@ -21,7 +20,6 @@ from tests.relay.harness import (
     SECRET,
     Collector,
     RelayProcess,
-    SocketPipe,
     echo,
     running_relay,
     unix_server,
@@ -101,38 +99,6 @@ async def test_a_hundred_pipes_leave_nothing_behind(node: RelayProcess) -> None:
     assert bytes(end.data) == b"".join(b"%04d" % number for number in range(100))
     await until(lambda: node.descriptors() <= before)
     await link.close()
-
-
-async def test_a_tcp_port_only_if_asked_for_and_only_with_the_secret() -> None:
-    node = RelayProcess()
-    try:
-        await node.start()
-        assert not (node.folder / "relay.port").exists()
-        node.stop()
-        await node.start("--tcp")
-        port = int((node.folder / "relay.port").read_text())
-        loop = asyncio.get_running_loop()
-        _, guess = await loop.create_connection(SocketPipe, "127.0.0.1", port)
-        with pytest.raises(PipeRefused):
-            await Link("another secret of enough length", "x").attach(guess)
-        with socket.create_connection(("127.0.0.1", port)) as raw:
-            raw.settimeout(PATIENCE)
-            raw.sendall(b"A")  # descriptors cannot come this way
-            received = b"".join(iter(lambda: raw.recv(4096), b""))
-            assert received[frames.CHALLENGE_SIZE + 4] == frames.UNKNOWN_VERSION
-        _, pipe = await loop.create_connection(SocketPipe, "127.0.0.1", port)
-        link = Link(SECRET, "laptop")
-        await link.attach(pipe)
-        async with unix_server(node.jupyter, echo):
-            assert bytes((await ask(link, b"direct")).data) == b"direct"
-        await link.close()
-        assert node.process is not None
-        node.process.kill()
-        node.process.wait(PATIENCE)
-        await node.start("--tcp")
-        assert int((node.folder / "relay.port").read_text()) == port, "laptops know no other"
-    finally:
-        node.close()
 
 
 # -- targets --------------------------------------------------------------------------------

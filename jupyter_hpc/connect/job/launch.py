@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job import remote
+from jupyter_hpc.connect.job.certificate import make_identity
 from jupyter_hpc.connect.job.failures import (
     Silence,
     explain_exit,
@@ -59,6 +60,8 @@ class ServerAddress:
     token: str  #: of Jupyter
     port: int | None = None  #: of the relay, where it was started for the transport "direct"
     warning: str = ""  #: what was odd on the node and did not stop the start
+    certificate: str = ""  #: that the relay shows on that port; see certificate.py
+    no_port: str = ""  #: why it has none, though it was started for that
 
     @property
     def attach_argv(self) -> list[str]:
@@ -130,7 +133,10 @@ class Launcher:
         """
         secret = secrets.token_hex(32)
         gpus = await self._gpus()
+        identity = make_identity() if tcp else None
         files = {**self._files(secret), "nodes": nodes_file(self._nodes, gpus)}
+        if identity is not None:
+            files["relay.pem"] = identity.pem
         if home_writable:
             placed = await self._place_alone(files)
             if isinstance(placed, ServerAddress):
@@ -146,7 +152,8 @@ class Launcher:
         step = allocate.step_argv(self._job_id, launch, node=node, gpus=gpus.get(node))
         found, fields = await self._run_step(session, step, home_writable)
         if found == "address":
-            return _address(fields, session, secret, self._account.token)
+            certificate = identity.certificate if identity is not None else ""
+            return _address(fields, session, secret, self._account.token, certificate)
         if found:
             raise self._explained(found, session, fields)
         raise await self._explain_silence(session, home_writable)
@@ -245,8 +252,14 @@ def nodes_file(nodes: Sequence[str], gpus: Mapping[str, int]) -> bytes:
 
 
 def _address(
-    fields: Mapping[str, Sequence[str]], session: str, secret: str, token: str = ""
+    fields: Mapping[str, Sequence[str]],
+    session: str,
+    secret: str,
+    token: str = "",
+    certificate: str = "",
 ) -> ServerAddress:
+    port = first(fields, "port")
+    has_port = _PORT.fullmatch(port) is not None
     address = ServerAddress(
         node=first(fields, "node"),
         session=session,
@@ -255,7 +268,9 @@ def _address(
         secret=secret,
         token=token or first(fields, "token"),
         warning=printable(first(fields, "warning")),
-        port=int(first(fields, "port")) if _PORT.fullmatch(first(fields, "port")) else None,
+        port=int(port) if has_port else None,
+        certificate=certificate or first(fields, "certificate"),
+        no_port="" if has_port else port,
     )
     if not (address.folder.startswith("/") and address.python and address.secret):
         raise LaunchFailed(

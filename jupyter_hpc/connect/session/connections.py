@@ -203,7 +203,14 @@ class ClusterConnections:
             gpus=0,
         )
         direct = (self._node_name, address.port) if address.port else None
-        return Attach(self._node_name, tuple(address.attach_argv), tuple(step), direct)
+        return Attach(
+            self._node_name,
+            tuple(address.attach_argv),
+            tuple(step),
+            direct,
+            address.certificate,
+            address.no_port,
+        )
 
     async def probe(self) -> Reachable:
         """The login host's network answer; sends nothing that counts as a login.

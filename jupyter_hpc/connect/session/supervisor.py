@@ -62,7 +62,7 @@ _RESTART_SPAN_SECONDS = 600.0
 
 _DIRECT_WARNING = (
     "The relay listens on a TCP port of the node, as asked for: others on the cluster can reach "
-    "it, and only its secret keeps them out."
+    "it, but without this session's certificate and secret they can neither read nor send anything."
 )
 _PLAIN_WARNING = (
     "jupyter-hpc is not installed in the cluster's environment: plain JupyterLab is open, "

@@ -3,7 +3,7 @@
     ssh         second hop from here through the login connection
     login-ssh   the login host's own `ssh NODE`
     srun        stdin and stdout of a job step, started on the login host
-    direct      TCP from the login host to the node; only if asked for
+    direct      TLS over TCP from the login host to the node; only if asked for
 
 Every transport but the last starts the relay's attach command on the node and drops what
 start-up files print before it says that it is ready.
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection, RemoteProcess
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.runner import Marker, command_line, script_for
+from jupyter_hpc.connect.tunnel.tls import open_tls
 from jupyter_hpc.errors import HpcError, PipeRefused, RelayGone, Unreachable
 from jupyter_hpc.relay.frames import RELAY_READY
 from jupyter_hpc.text import printable
@@ -50,13 +51,16 @@ class Attach:
 
     `argv` is the relay's attach command as it runs on `node`; `step_argv` is the same
     command wrapped into a job step with unbuffered stdio (slurm.allocate.step_argv);
-    `direct` is the TCP address of the relay if it listens on one.
+    `direct` is the TCP address of the relay if it listens on one, `certificate` what it shows
+    there; `no_port` says why it listens on none.
     """
 
     node: str
     argv: tuple[str, ...]
     step_argv: tuple[str, ...] = ()
     direct: tuple[str, int] | None = None
+    certificate: str = ""
+    no_port: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,11 +117,7 @@ async def open_pipe(
     login = connections.login
     _log.debug("opening a pipe to %s over %s", attach.node, transport)
     if transport == "direct":
-        if attach.direct is None:
-            raise PipeRefused(
-                "The relay on the node listens on no TCP port.", "Use another transport (--via)."
-            )
-        return await login.open_tcp(*attach.direct, timeout=timeout)
+        return await _direct(login, attach, timeout)
     if transport == "ssh":
         node = await connections.node(attach.node, timeout=timeout)
         return await _attached(transport, node, attach.argv, attach.node, timeout)
@@ -132,6 +132,24 @@ async def open_pipe(
             )
         return await _attached(transport, login, attach.step_argv, attach.node, timeout)
     raise ValueError(f"no such transport: {transport}")
+
+
+async def _direct(login: LoginConnection, attach: Attach, timeout: float) -> BytePipe:
+    if attach.direct is None:
+        why = f": {printable(attach.no_port, 200)}" if attach.no_port else ""
+        raise PipeRefused(
+            f"The relay on the node listens on no TCP port{why}.",
+            "Use another transport (--via)"
+            + (", or start a new session with this one." if not why else "."),
+        )
+    if not attach.certificate:
+        raise PipeRefused(
+            "The relay on the node was started by an older version, without TLS on its port.",
+            "Use another transport (--via), or stop the session and start a new one.",
+        )
+    pipe = await login.open_tcp(*attach.direct, timeout=timeout)
+    host, port = attach.direct
+    return await open_tls(pipe, attach.certificate, f"port {port} of {host}", timeout)
 
 
 async def choose(
@@ -152,6 +170,7 @@ async def choose(
     if wanted == "auto" and remembered in AUTOMATIC:
         order = (remembered, *[transport for transport in AUTOMATIC if transport != remembered])
     refused: dict[str, str] = {}
+    hint = "Ask the site whether SSH to nodes with a job, or `srun --overlap`, is allowed."
     gone: RelayGone | None = None
     for transport in order:
         try:
@@ -162,6 +181,8 @@ async def choose(
         except PipeRefused as error:
             _log.info("transport %s to %s refused: %s", transport, attach.node, error.message)
             refused[transport] = error.message
+            if transport == "direct":
+                hint = error.hint  # nothing of the site's SSH or Slurm is in its way
         except RelayGone as error:
             _log.info("transport %s to %s: %s", transport, attach.node, error.message)
             # A login to the node does not see the /tmp of a job that has one of its own.
@@ -172,7 +193,7 @@ async def choose(
     reasons = " ".join(f"{transport}: {why}" for transport, why in refused.items())
     raise PipeRefused(
         f"No transport reaches {attach.node}. {reasons}",
-        "Ask the site whether SSH to nodes with a job, or `srun --overlap`, is allowed.",
+        hint,
     )
 
 

@@ -79,7 +79,7 @@ async def test_half_an_address_is_none(world: World, lost: str) -> None:
 async def test_a_port_that_is_none_is_not_believed(world: World, port: str) -> None:
     answering(world, find_server=RUNNING.replace("port=", f"port={port}"))
     found = await launcher(world).find()
-    assert found is not None and found.port is None
+    assert found is not None and (found.port, found.no_port) == (None, port)
 
 
 async def test_a_server_is_started_with_its_files(world: World) -> None:

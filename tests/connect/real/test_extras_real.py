@@ -160,16 +160,6 @@ def test_an_adopted_pending_job_starts_without_waiting_for_a_poll(
         cluster.run("login1", ["scancel", "--user=mallory"])
 
 
-def test_the_direct_way_is_there_for_those_who_ask(cluster: Cluster, laptop: Laptop) -> None:
-    with connected(laptop, "mini", "--via", "direct") as session:
-        assert session.wait_for("ready", 60)["transport"] == "direct"
-        assert "TCP port" in session.wait_for("warning")["text"]
-        assert session.get("/api")[0] == 200
-        cluster.kill_sessions("login1")
-        session.wait_for("reconnected")
-        assert session.get("/api")[0] == 200
-
-
 def test_a_job_that_could_not_be_cancelled_is_named(cluster: Cluster, laptop: Laptop) -> None:
     with connected(laptop, "mini") as session:
         job_id = session.wait_for("ready")["job_id"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
+from jupyter_hpc.connect.job.certificate import make_identity
 from jupyter_hpc.connect.ssh.login import open_login
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.connect.tunnel.transports import Attach, Chosen, Connections, choose, open_pipe
@@ -161,22 +164,35 @@ async def test_ssh_is_chosen_first_and_direct_never_unasked(
         await choose(connections, job, wanted="direct")
 
 
-async def test_direct_is_a_tcp_connection_of_the_login_host(
+async def test_direct_is_tls_on_a_tcp_connection_of_the_login_host(
     cluster: Cluster, connections: Connections
 ) -> None:
     script = (
-        "import socket, sys\n"
-        "s = socket.create_server(('0.0.0.0', 7411)); print('ready', flush=True)\n"
-        "c, peer = s.accept()\n"
+        "import socket, ssl, sys, tempfile\n"
+        "with tempfile.NamedTemporaryFile() as key:\n"
+        "    key.write(sys.stdin.buffer.read()); key.flush()\n"
+        "    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); context.load_cert_chain(key.name)\n"
+        "s = socket.create_server(('0.0.0.0', 7411))\n"
+        "c = context.wrap_socket(s.accept()[0], server_side=True)\n"
         "while data := c.recv(65536): c.sendall(data)\n"
     )
-    server = cluster.popen(NODE, ["python3", "-c", script], user="alice")
+    identity = make_identity()
+    server = cluster.popen(NODE, ["python3", "-c", script], user="alice", stdin=subprocess.PIPE)
+    assert server.stdin is not None
+    server.stdin.write(identity.pem)
+    server.stdin.close()
     try:
         await until(lambda: cluster.hosts[NODE].listens(7411))
-        attach = Attach(NODE, ECHO_RELAY, direct=(NODE, 7411))
+        attach = Attach(NODE, (), direct=(NODE, 7411), certificate=identity.certificate)
         assert await echoes(await open_pipe("direct", connections, attach), 2_000_000)
         with pytest.raises(PipeRefused, match="no TCP connection to cpu01 port 7412"):
-            await open_pipe("direct", connections, Attach(NODE, (), direct=(NODE, 7412)))
+            await open_pipe("direct", connections, replace(attach, direct=(NODE, 7412)))
+        with pytest.raises(PipeRefused, match="was started by an older version, without TLS"):
+            await open_pipe("direct", connections, replace(attach, certificate=""))
+        without = Attach(NODE, (), no_port="this Python was built without TLS 1.2")
+        with pytest.raises(PipeRefused, match=r"no TCP port: this Python was built") as refused:
+            await choose(connections, without, wanted="direct")
+        assert "srun" not in refused.value.hint and "--via" in refused.value.hint
     finally:
         server.kill()
         server.wait()

@@ -13,6 +13,9 @@ for session in "$1" "$2".*; do
             cat "$session/address"
             printf 'secret=%s\n' "$(cat "$session/secret")"
             printf 'token=%s\n' "$(cat "$session/token")"
+            # Only there for a relay with a TCP port: its certificate without lines, not its key.
+            [ ! -f "$session/relay.pem" ] || printf 'certificate=%s\n' "$(sed -n \
+                '/BEGIN CERTIFICATE/,/END CERTIFICATE/{/-----/d;p;}' "$session/relay.pem" | tr -d '\n')"
             exit 0
         fi
         [ "$session" != "$1" ] || printf 'dead=%s\n' "$(field folder "$session/address")"

@@ -4,7 +4,8 @@
 #
 #   launch.sh SESSION ROOT TCP COMMAND...
 #
-# SESSION  folder with environment.sh, relay.py, start.py, secret, profile.json, nodes
+# SESSION  folder with environment.sh, relay.py, start.py, secret, profile.json, nodes;
+#          for TCP also relay.pem
 # ROOT     the folder that JupyterLab shows ("" for the home folder)
 # TCP      "tcp" if the relay shall also listen on a port (--via direct), else ""
 #
@@ -205,8 +206,8 @@ jupyter_pid=$!
 
 keep_relay() { # a relay that dies is started again as long as Jupyter lives
     while kill -0 "$jupyter_pid" 2>/dev/null; do
-        "$python" "$session/relay.py" --serve "$private" --jupyter "$private/jupyter.sock" ${tcp:+--tcp} \
-            </dev/null >>"$session/relay.log" 2>&1 &
+        "$python" "$session/relay.py" --serve "$private" --jupyter "$private/jupyter.sock" \
+            ${tcp:+--tcp "$session/relay.pem"} </dev/null >>"$session/relay.log" 2>&1 &
         relay_pid=$!
         trap 'kill "$relay_pid" 2>/dev/null; exit 0' TERM
         wait "$relay_pid"
