@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,10 +21,12 @@ import pytest
 
 from jupyter_hpc.connect.proxy import peer as proxy_peer
 from jupyter_hpc.connect.proxy.peer import (
+    Peers,
     owner_among_processes,
     owner_in_system_table,
     peer_owner,
 )
+from tests.connect.proxy.fake_upstream import MemoryForward
 from tests.connect.proxy.helpers import HTML, Client, World, fetch, waiting_proxy
 from tests.relay.harness import PATIENCE, echo, unix_server
 from tests.waiting import stays, until
@@ -240,6 +242,20 @@ async def test_a_service_hears_nobody_before_it_is_known_who_speaks(
                 said = await client.rest()
     assert said == (b"SELECT 1;\n" if owner == "me" else b"")
     assert heard == ([b"connected"] if owner == "me" else [])
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+async def test_what_comes_before_it_is_known_is_held(
+    monkeypatch: pytest.MonkeyPatch, foreign: bool
+) -> None:
+    """Python 3.10 reads on, once, after it was told to pause."""
+    tell: list[Callable[[bool], None]] = []
+    monkeypatch.setattr(Peers, "check", lambda self, transport, then: tell.append(then))
+    client = MemoryForward()
+    client.say(b"SELECT 1;\n")
+    assert client.sent == b""
+    tell[0](foreign)
+    assert client.sent == (b"" if foreign else b"SELECT 1;\n") and client.transport.gone is foreign
 
 
 async def test_on_linux_it_is_known_at_once(world: World) -> None:
