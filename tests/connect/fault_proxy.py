@@ -154,6 +154,7 @@ class FaultProxy:
         writer: asyncio.StreamWriter,
         from_host: bool,
     ) -> None:
+        due = 0.0
         while data := await reader.read(65536):
             while self.mode != "pass" and not flow.forgotten:
                 await asyncio.sleep(_TICK)  # sleep: a network that stands still
@@ -161,10 +162,14 @@ class FaultProxy:
                 return
             if flow.forgotten:
                 continue
-            if self.rate:
-                await asyncio.sleep(len(data) / self.rate)  # sleep: a slow network
-            if self.delay:
-                self._loop.call_later(self.delay, _write, writer, data)
+            until = self._loop.time() + (len(data) / self.rate if self.rate else 0.0)
+            while self.rate and self._loop.time() < until:
+                await asyncio.sleep(_TICK)  # sleep: a slow network
+            now = self._loop.time()
+            if self.delay or due > now:
+                # Never before what is under way already.
+                due = max(now + self.delay, due + 1e-4)
+                self._loop.call_at(due, _write, writer, data)
             else:
                 _write(writer, data)
                 await writer.drain()
