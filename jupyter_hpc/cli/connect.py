@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 @click.option("--launch", type=click.Choice(LAUNCHES), help="How the job is made.")
 @click.option("--via", type=click.Choice(TRANSPORTS), help="How the node is reached.")
 @click.option("--idle-release", metavar="2h", help="Cancel the job after so long without use.")
+@click.option(
+    "--renew",
+    is_flag=True,
+    help="Go on in a further job before the time limit; while both run, both are charged.",
+)
 @click.option("--new", is_flag=True, help="A further session beside the one that exists.")
 @click.option("--keep", is_flag=True, help="Keep the job also where Jupyter cannot be started.")
 @click.option(
@@ -91,6 +96,7 @@ def connect(
         launch=given["launch"],
         via=given["via"],
         idle_release=given["idle_release"],
+        renew=given["renew"],
         new=given["new"],
         keep=given["keep"],
     )

@@ -23,6 +23,8 @@ class ConnectOptions:
     launch: str | None = None
     via: str | None = None
     idle_release: str | None = None
+    #: go on in a further job before the time limit
+    renew: bool = False
     new: bool = False
     #: the job stays where Jupyter could not be started in it
     keep: bool = False

@@ -13,7 +13,7 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Float, List, Unicode
 
 from jupyter_hpc.logs import Forward
-from jupyter_hpc.node.events import emit_cancelled, emit_submitted, register_schemas
+from jupyter_hpc.node.events import emit_cancelled, emit_leaves, emit_submitted, register_schemas
 from jupyter_hpc.node.handlers.base import SERVICES_KEY
 from jupyter_hpc.node.handlers.routes import NOWHERE, ROUTES
 from jupyter_hpc.node.kernels import use_for_kernels
@@ -142,7 +142,30 @@ class HpcExtension(ExtensionApp):
                 return None
             return getattr(provisioner, "pid", None)
 
+        async def start_session(asked: Mapping[str, str]) -> None:
+            sessions, contents = server.session_manager, server.contents_manager
+            kernels: Any = server.kernel_manager
+            path, kernel_id = asked["path"], asked["kernel_id"]
+            if kernel_id not in kernels:
+                folder = await ensure_async(contents.get_kernel_path(path=path))  # type: ignore[no-untyped-call]
+                await ensure_async(
+                    kernels.start_kernel(
+                        kernel_id=kernel_id,
+                        kernel_name=asked["kernel_name"],
+                        path=folder,
+                        env=sessions.get_kernel_env(path, asked["name"]),
+                    )
+                )
+            members = {name: asked[name] for name in ("path", "name", "type", "kernel_id")}
+            await ensure_async(sessions.save_session(asked["id"], **members))
+
         return ServerHooks(
+            start_session=start_session,
+            terminals=lambda: _shells(server.web_app.settings.get("terminal_manager")),
+            open_terminal=lambda name, cwd: _open_terminal(
+                server.web_app.settings.get("terminal_manager"), name, cwd
+            ),
+            on_leave=lambda: emit_leaves(server.event_logger, os.environ.get("SLURM_JOB_ID", "")),
             list_sessions=list_sessions,
             kernel_pid=kernel_pid,
             on_cancel=lambda job_id: emit_cancelled(server.event_logger, job_id),
@@ -154,3 +177,14 @@ class HpcExtension(ExtensionApp):
         """Begin sampling where this job has GPUs, so that its history has a beginning."""
         if self._services is not None and self._services.has_gpus_to_watch():
             self._services.gpus.start()
+
+
+def _shells(manager: Any) -> dict[str, int]:
+    """The processes of terminals by name; a server without terminals has none."""
+    open_now = getattr(manager, "terminals", {})
+    return {name: terminal.ptyproc.pid for name, terminal in open_now.items()}
+
+
+def _open_terminal(manager: Any, name: str, cwd: str) -> None:
+    if manager is not None:
+        manager.create(name=name, **({"cwd": cwd} if cwd else {}))

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from jupyter_events import EventLogger
 
 JOB_CANCELLED = "https://events.jupyter.org/jupyter_hpc/job_cancelled/v1"
+SESSION_LEAVES = "https://events.jupyter.org/jupyter_hpc/session_leaves/v1"
 JOB_SUBMITTED = "https://events.jupyter.org/jupyter_hpc/job_submitted/v1"
 
 
@@ -42,7 +43,19 @@ SCHEMAS = (
         job_id="The id that Slurm gave.",
         notebook="The notebook's path, as the file browser shows it.",
     ),
+    _schema(
+        SESSION_LEAVES,
+        "The session moves on",
+        "In a moment this page is served by another job, with new kernels.",
+        job_id="The job that is left.",
+    ),
 )
+
+
+def emit_leaves(logger: EventLogger | None, job_id: str) -> None:
+    """The session moves on to a server in another job."""
+    if logger is not None:
+        logger.emit(schema_id=SESSION_LEAVES, data={"job_id": job_id})
 
 
 def register_schemas(logger: EventLogger | None) -> None:

@@ -145,6 +145,10 @@ class SlurmClient:
     async def requeue(self, ids: Sequence[str]) -> None:
         await self._act(jobcontrol.requeue_argv(ids), ids)
 
+    async def rename(self, job_id: str, name: str) -> None:
+        """Give a waiting or running job another name."""
+        await self._act(jobcontrol.rename_argv(job_id, name), [job_id])
+
     async def history(self, seconds: int) -> list[FinishedJob]:
         """The caller's jobs that ended in the last `seconds`, newest last."""
         done = await self._ask(accounting.history_argv(seconds))

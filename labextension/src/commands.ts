@@ -1,3 +1,5 @@
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+
 /** The commands of the extension, for menus, shortcuts, the palette and other extensions. */
 export const COMMANDS = {
   showPanel: 'jupyter-hpc:show-panel',
@@ -18,3 +20,13 @@ export const LAB_COMMANDS = {
   save: 'docmanager:save',
   goToPath: 'filebrowser:go-to-path'
 } as const;
+
+/** Save every document that is open; Notebook has one of them. */
+export async function saveDocuments(app: JupyterFrontEnd): Promise<void> {
+  const command = [LAB_COMMANDS.saveAll, LAB_COMMANDS.save].find(id =>
+    app.commands.hasCommand(id)
+  );
+  if (command) {
+    await app.commands.execute(command);
+  }
+}

@@ -8,6 +8,7 @@ import jobs from './jobs/plugin';
 import jobView from './jobview/plugin';
 import launcher from './launcher/plugin';
 import panel from './panel/plugin';
+import renew from './renew/plugin';
 import session from './session/plugin';
 import status from './status/plugin';
 import storage from './storage/plugin';
@@ -26,6 +27,7 @@ export default [
   storage,
   status,
   warnings,
+  renew,
   idle,
   jobNotices,
   jobView,

@@ -139,6 +139,39 @@ def test_a_running_cell_loses_nothing_in_a_black_hole(
         assert session.names().count("ready") == 1
 
 
+def test_the_page_stays_when_the_session_goes_on_in_another_job(
+    cluster: Cluster, laptop: Laptop, page: Page, screenshot: Take
+) -> None:
+    """A counter of the page runs over the change; its notebook is saved and has a new kernel."""
+    _write(cluster, "moves.ipynb", _notebook("print(globals().setdefault('n', 41)); n += 1"))
+    with connected(laptop, "mini", "--renew") as session:
+        old = session.wait_for("ready", 120)["job_id"]
+        _enter(page, laptop)
+        page.goto(_bookmark(laptop) + "/tree/moves.ipynb")
+        for number in (41, 42):
+            run_cell(page)
+            wait_until(page, lambda: _shown(page) == [number])  # noqa: B023 (waited for here)
+            page.locator(".jp-NotebookPanel .jp-Cell").first.click()
+        page.evaluate("window.counted = 0; setInterval(() => { window.counted += 1 }, 50)")
+        shorter = ["scontrol", "update", f"JobId={old}", "TimeLimit=10"]
+        cluster.run("login1", shorter, check=True)
+        wait_until(page, lambda: session.names().count("ready") == 2, 90)
+        new = session.events[-1 - session.names()[::-1].index("ready")]["job_id"]
+        page.get_by_text(f"This session goes on in job {new}.").first.wait_for(timeout=60_000)
+        screenshot("renewed")
+        assert page.evaluate("window.counted") > 20
+        assert '"41' not in _read(cluster, "moves.ipynb") and "42" in _read(cluster, "moves.ipynb")
+        assert page.locator(".jp-Dialog").count() == 0
+        run_cell(page)
+        wait_until(page, lambda: _shown(page) == [41])
+        assert page.evaluate("window.counted") > 20
+        assert page.locator(".jp-Dialog").count() == 0
+
+
+def _read(cluster: Cluster, name: str) -> str:
+    return (cluster.home("alice") / name).read_text(encoding="utf-8")
+
+
 def _occupy(cluster: Cluster, partition: str) -> None:
     """Let mallory have every node of the partition."""
     blocker = ["salloc", "--no-shell", "-p", partition, "--exclusive", "-t", "5", "-J", "blocker"]

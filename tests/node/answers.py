@@ -262,6 +262,10 @@ def _cases() -> Iterator[Case]:
     yield Case("post", "tensorboard", 200, "tensorboard", {"logdir": "."})
     yield Case("post", "tensorboard", 400, "tensorboard", {"logdir": "no/such/folder"})
     yield Case("post", "tensorboard", 503, "tensorboard", {"logdir": "."}, bare=True)
+    yield Case("post", "leave", 200, "leave")
+    yield Case("post", "leave", 403, "leave", token="wrong")
+    yield Case("post", "restore", 200, "restore", {"sessions": [], "terminals": []})
+    yield Case("post", "restore", 400, "restore", {"sessions": "none"})
 
     yield Case("get", "stream", 101, "stream")
     yield Case("get", "stream", 400, "stream")

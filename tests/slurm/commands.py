@@ -82,6 +82,7 @@ TABLE: tuple[Sequence[str], ...] = (
     jobcontrol.hold_argv(["1"]),
     jobcontrol.release_argv(["1"]),
     jobcontrol.requeue_argv(["1"]),
+    jobcontrol.rename_argv("1", "name"),
     *(allocate.salloc_argv(request) for request in (_EVERYTHING, *map(_gpus, ("gpus", "gres")))),
     allocate.salloc_argv(_gpus("gpus-per-node")),
     allocate.step_argv(

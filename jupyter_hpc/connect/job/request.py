@@ -51,6 +51,14 @@ def given_members(
     return frozenset(named | {key for key, value in overrides.items() if value is not None})
 
 
+def successor_name(name: str) -> str:
+    """The job name of a session's successor, until it takes the session over.
+
+    Another one than the session's, so that a connect from elsewhere finds the job that serves.
+    """
+    return f"{name}.next"
+
+
 def request_for(profile: Profile, allocation: Allocation, name: str) -> Request:
     """The allocation of a profile as a request to Slurm."""
     return Request(

@@ -44,6 +44,7 @@ class SessionActions:
             "enter": self.enter,
             "login": self.log_in,
             "try": self.try_now,
+            "renew": self.renew,
             "forward": self.forward,
             "forwards": self.forwards,
             "end-forward": self.end_forward,
@@ -95,6 +96,14 @@ class SessionActions:
         """Reconnect now, and not after the pause."""
         self._manager.ask(SessionCommand.TRY)
         return {}
+
+    async def renew(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Go on in a further job as soon as there is one."""
+        supervisor = self._manager.supervisor
+        if supervisor is None or supervisor.link is None:
+            raise ConnectError("The session does not serve yet.", "Try again when it is ready.")
+        supervisor.renewal.ask()
+        return {"text": "Another job of the same shape is asked for."}
 
     async def forward(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Bring a port or socket of the node to a local port; says whether anything listens."""

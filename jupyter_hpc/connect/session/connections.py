@@ -212,6 +212,12 @@ class ClusterConnections:
             address.no_port,
         )
 
+    def beside(self) -> ClusterConnections:
+        """The same login, for the node of another job; it ends with this one and asks nobody."""
+        other = ClusterConnections(self._profile, self._wanted, self.transport, NoPrompter())
+        other._connections = Connections(self.login, NoPrompter())
+        return other
+
     async def probe(self) -> Reachable:
         """The login host's network answer; sends nothing that counts as a login.
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from jupyter_hpc.connect.tunnel.link import Link
@@ -91,13 +92,16 @@ async def wait_until_answers(link: Link, seconds: float) -> None:
     )
 
 
-async def busy(link: Link, token: str) -> bool:
-    """Whether any kernel works or any terminal is open right now."""
+async def busy(link: Link, token: str, states: Sequence[str] = ("busy", "starting")) -> bool:
+    """Whether any kernel is in one of these states right now.
+
+    One to which nobody ever connected stays "starting", although it does nothing.
+    """
     status, kernels = await request(link, "GET", "/api/kernels", token)
     if status != 200 or not isinstance(kernels, list):
         raise ConnectError("Jupyter did not say what its kernels do.", "It is asked again later.")
-    states = [kernel.get("execution_state") for kernel in kernels if isinstance(kernel, dict)]
-    return any(state in ("busy", "starting") for state in states)
+    found = [kernel.get("execution_state") for kernel in kernels if isinstance(kernel, dict)]
+    return any(state in states for state in found)
 
 
 async def start_tensorboard(link: Link, token: str, logdir: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
@@ -44,6 +45,8 @@ from jupyter_hpc.connect.session.listener import SessionListener
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.pipe_source import JobOver, PipeSource, ServerGone
 from jupyter_hpc.connect.session.reconnect import LoginReconnect, PipeReconnect
+from jupyter_hpc.connect.session.renew.renewal import Renewal, Renewed
+from jupyter_hpc.connect.session.renew.successor import Successor
 from jupyter_hpc.connect.session.retry import Retry
 from jupyter_hpc.connect.session.watch import IdleRelease, JobWatch, TimeLimitWarnings
 from jupyter_hpc.connect.ssh.interfaces import BytePipe
@@ -102,6 +105,8 @@ class Supervisor:
         self._opener: JobOpener | None = None
         self._opened: OpenJob | None = None
         self._ends_at: float | None = None
+        self.renewal = Renewal(profile, options, connections, launch, listener)
+        self._successor: Successor | None = None
         self._served = False  # Jupyter has answered
         self._settling = False  # the job is being given back
 
@@ -166,6 +171,7 @@ class Supervisor:
             return await self._obey(command.result())
         finally:
             await finish(work, command)
+            await self.renewal.give_back()
             self._connections.close()
 
     async def _obey(self, command: SessionCommand) -> Ended:
@@ -240,7 +246,7 @@ class Supervisor:
         restarts: list[float] = []
         while True:
             try:
-                return await self._logins.through(lambda: self._serve(opened))
+                return await self._logins.through(partial(self._serve, opened))
             except ServerGone as gone:
                 now = time.monotonic()
                 restarts = [at for at in restarts if now - at < _RESTART_SPAN_SECONDS] + [now]
@@ -250,26 +256,39 @@ class Supervisor:
                     otherwise = cause if isinstance(cause, HpcError) else None
                     raise await self._why_jupyter_ended(otherwise) from None
                 self._tell(Warned("Jupyter ended; it is being started again in the same job."))
-            except JobOver:
-                return self._end(await self._ending.why(self.job_id, self._uid))
+            except (Renewed, JobOver):
+                self._successor = self.renewal.ready
+                if self._successor is None:
+                    return self._end(await self._ending.why(self.job_id, self._uid))
+                self._opened = opened = self._successor.opened
+                self._note_job(opened.job)
 
     async def _serve(self, opened: OpenJob) -> Ended:
-        """Open the server and keep it; raises ServerGone or JobOver."""
+        """Open the server and keep it; raises ServerGone, JobOver or Renewed."""
         self._outage.forget()
-        self._tell(Starting(opened.job.job_id, opened.node))
-        server = await open_server(self._profile, self._connections, opened)
+        successor, self._successor = self._successor, None
+        if successor is None:
+            self._tell(Starting(opened.job.job_id, opened.node))
+            server = await open_server(self._profile, self._connections, opened)
+            link = Link(server.address.secret, self._listener.owner, self._outage.on_link)
+        else:
+            server, link = successor.server, successor.link
+            successor.on_link_event = self._outage.on_link
         self.address, self.token = server.address, server.address.token
         if server.address.warning and not server.found:
             self._tell(Warned(server.address.warning))
-        link = Link(server.address.secret, self._listener.owner, self._outage.on_link)
         source = PipeSource(self._profile, self._connections, opened, server.address, link)
         pipes = PipeReconnect(link, source.open_pipe, source.probe, self._retry, self._connections)
         self.link = link
         keep: asyncio.Task[Any] | None = None
         try:
-            await link.attach(await self._first_pipe(server))
-            keep = asyncio.create_task(pipes.run())
-            await self._wait_ready(link, keep, server)
+            if successor is None:
+                await link.attach(await self._first_pipe(server))
+                keep = asyncio.create_task(pipes.run())
+                await self._wait_ready(link, keep, server)
+            else:
+                await self.renewal.take_over(self._opener)
+                keep = asyncio.create_task(pipes.run())
             self._listener.on_link(link)
             self._served = True
             self._tell(self._ready(opened))
@@ -281,7 +300,7 @@ class Supervisor:
         finally:
             if keep is not None:
                 await finish(keep)
-            self._listener.on_link(None)
+            self._listener.on_link(self.renewal.following)
             await link.close()
             self.link = None
 
@@ -335,14 +354,17 @@ class Supervisor:
             self.job_id, poll_seconds, slurm.job, self._note_job, self._tell, self._cut
         )
         job = asyncio.create_task(watch.run())
-        warn = asyncio.create_task(self._warn())
-        tasks = [keep, job, warn]
+        warn = asyncio.create_task(TimeLimitWarnings(self._tell).run(lambda: self._ends_at))
+        renewal = asyncio.create_task(self.renewal.run(self.job_id, self.link, self.token))
+        tasks = [keep, job, warn, renewal]
         idle = self._idle_seconds()
         if idle:
             release = IdleRelease(idle, lambda: self.link, lambda: self.token)
             tasks.append(asyncio.create_task(release.run(lambda: self._listener.browsers)))
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if renewal in done:
+                raise Renewed
             for task in done:
                 await task
             if job in done:
@@ -370,14 +392,9 @@ class Supervisor:
         )
         return self._end(Ended("CANCELLED", "requested", text))
 
-    async def _warn(self) -> None:
-        warnings = TimeLimitWarnings(self._tell)
-        while True:
-            pause = warnings.look(self._ends_at, time.time())
-            await asyncio.sleep(min(5.0, pause))
-
     def _note_job(self, job: Job) -> None:
         if job.time_left is not None:
             # Counted from now on this laptop: the cluster's clock and zone may differ.
             self._ends_at = time.time() + job.time_left
+        self.renewal.note(job, self._ends_at)
         self._listener.on_job(job)

@@ -31,6 +31,12 @@ class TimeLimitWarnings:
         self._left: list[int] | None = None
         self._ends_at: float | None = None
 
+    async def run(self, ends_at: Callable[[], float | None]) -> None:
+        """Warn until cancelled; the end may move."""
+        while True:
+            pause = self.look(ends_at(), time.time())
+            await asyncio.sleep(min(5.0, pause))
+
     def look(self, ends_at: float | None, now: float) -> float:
         """Warn if it is time to; returns the seconds until the next look makes sense."""
         if ends_at is None:

@@ -18,6 +18,7 @@ from jupyter_hpc.node.handlers.session import SessionHandler
 from jupyter_hpc.node.handlers.site import PartitionsHandler, StorageHandler
 from jupyter_hpc.node.handlers.stream import StreamHandler
 from jupyter_hpc.node.handlers.tensorboard import TensorboardHandler
+from jupyter_hpc.node.handlers.workbench import LeaveHandler, RestoreHandler
 
 _JOB = r"/jupyter-hpc/jobs/(?P<job_id>[^/]+)"
 
@@ -39,5 +40,7 @@ ROUTES: list[tuple[str, type[RequestHandler]]] = [
     (r"/jupyter-hpc/convert", ConvertHandler),
     (r"/jupyter-hpc/submit", SubmitHandler),
     (r"/jupyter-hpc/tensorboard", TensorboardHandler),
+    (r"/jupyter-hpc/leave", LeaveHandler),
+    (r"/jupyter-hpc/restore", RestoreHandler),
     (r"/jupyter-hpc/stream", StreamHandler),
 ]

@@ -30,11 +30,16 @@ if TYPE_CHECKING:
     from jupyter_hpc.node.services.storage import StorageService
     from jupyter_hpc.node.services.stream import Stream
     from jupyter_hpc.node.services.tensorboard import TensorboardService
+    from jupyter_hpc.node.services.workbench import WorkbenchService
     from jupyter_hpc.slurm.client import SlurmClient
 
 
 async def _no_sessions() -> list[Mapping[str, Any]]:
     return []
+
+
+async def _no_session(session: Mapping[str, str]) -> None:
+    return None
 
 
 class ServerHooks(NamedTuple):
@@ -48,6 +53,14 @@ class ServerHooks(NamedTuple):
     on_cancel: Callable[[str], None] = lambda job_id: None
     #: Told about each notebook that became a job: its id and the notebook's path.
     on_submit: Callable[[str, str], None] = lambda job_id, path: None
+    #: Told that the session moves on to another server.
+    on_leave: Callable[[], None] = lambda: None
+    #: The shells of terminals: name and process.
+    terminals: Callable[[], Mapping[str, int]] = dict
+    #: A terminal of that name in that folder ("": as usual).
+    open_terminal: Callable[[str, str], None] = lambda name, cwd: None
+    #: A session with a new kernel, both under given ids; see services/workbench.py.
+    start_session: Callable[[Mapping[str, str]], Awaitable[None]] = _no_session
     #: The folder that the file browser shows.
     contents_root: str | None = None
 
@@ -223,6 +236,12 @@ class Services:
         from jupyter_hpc.node.services.tensorboard import TensorboardService
 
         return TensorboardService(self.environ, self.hooks.contents_root, self.offload)
+
+    @cached_property
+    def workbench(self) -> WorkbenchService:
+        from jupyter_hpc.node.services.workbench import WorkbenchService
+
+        return WorkbenchService(self.hooks)
 
     def open_stream(self, send: Callable[[bytes], Awaitable[None]]) -> Stream:
         """A stream to one browser tab."""

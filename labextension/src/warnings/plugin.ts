@@ -6,7 +6,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { COMMANDS, LAB_COMMANDS } from '../commands';
+import { COMMANDS, saveDocuments } from '../commands';
 import { glance } from '../data/feed';
 import { timeLeft, WARNING_DEFAULTS, WARNINGS_ID } from '../session/deadline';
 import { Settings } from '../settings';
@@ -36,14 +36,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const settings = new Settings(registry, WARNINGS_ID, WARNING_DEFAULTS);
     let shown: string | null = null;
 
-    const saveAll = async (): Promise<void> => {
-      const command = [LAB_COMMANDS.saveAll, LAB_COMMANDS.save].find(id =>
-        app.commands.hasCommand(id)
-      );
-      if (command) {
-        await app.commands.execute(command);
-      }
-    };
+    const saveAll = (): Promise<void> => saveDocuments(app);
     /** Save everything, and say how that went, or goes if it takes long. */
     const savedAll = (left: string): Promise<string> =>
       Promise.race([

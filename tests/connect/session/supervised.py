@@ -123,7 +123,7 @@ class Cluster:
         self._pipes_fail: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.over = False  # Slurm says so when it is asked before the job is given back
         self.extension = True
-        job = SimpleNamespace(job_id="7", time_left=3600)
+        job = SimpleNamespace(job_id="7", time_left=3600, time_limit=3600)
         opened = SimpleNamespace(job=job, node="cpu01", account=SimpleNamespace(uid="1000"))
 
         class Opener:

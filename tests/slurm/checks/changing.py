@@ -55,6 +55,23 @@ async def shorter_but_not_longer(bench: Bench) -> None:
     assert (longer.ok, "Access/permission denied" in longer.stderr) == (False, True)
 
 
+async def another_name(bench: Bench) -> None:
+    running = await bench.submit(name="a.next")
+    await bench.running(running)
+    held = await bench.submit(name="b.next", options=BatchOptions(hold=True, output="/dev/null"))
+    for job_id in (running, held):
+        await bench.client.rename(job_id, "renamed")
+        assert (await bench.job(job_id)).name == "renamed"
+    found = await bench.client.my_jobs(name="renamed")
+    assert {job.job_id for job in found} == {running, held}
+    progress, _ = await bench.salloc(partition="cpu", name="c.next")
+    assert progress.job_id
+    await bench.client.rename(progress.job_id, "renamed")
+    assert (await bench.job(progress.job_id)).name == "renamed"
+    with pytest.raises(SlurmError):
+        await bench.client.rename("987654", "renamed")
+
+
 async def cancel_several_at_once(bench: Bench) -> None:
     ids = [await bench.submit() for _ in range(3)]
     await bench.client.cancel([*ids, "987654"])
@@ -87,6 +104,6 @@ async def what_is_over_cannot_be_changed(bench: Bench) -> None:
 
 
 CHECKS = (
-    hold_and_release, requeue, shorter_but_not_longer, cancel_several_at_once,
+    hold_and_release, requeue, shorter_but_not_longer, another_name, cancel_several_at_once,
     signals_reach_the_script, what_is_over_cannot_be_changed,
 )  # fmt: skip

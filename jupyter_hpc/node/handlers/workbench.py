@@ -1,0 +1,26 @@
+"""POST leave, POST restore: what is open moves from one server of a session to the next."""
+
+from __future__ import annotations
+
+from jupyter_server.auth.decorator import authorized
+from tornado.web import authenticated
+
+from jupyter_hpc.node.handlers.base import HpcHandler
+
+
+class LeaveHandler(HpcHandler):
+    """The session moves on: open tabs save, and the answer is what is open."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        self.reply(await self.services.workbench.leave())
+
+
+class RestoreHandler(HpcHandler):
+    """Open what was open in the server before."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        self.reply(await self.services.workbench.restore(self.get_json_body()))

@@ -1,0 +1,163 @@
+"""A session that goes on in another job, on the real cluster: the old job goes, the rest stays."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.connect.real.sessions import Session, connected, record, run
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.timeout(300)
+
+#: What a page must not wait for longer, from the new server's first answer on.
+CHANGE_SECONDS = 2.0
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Iterator[Laptop]:
+    fresh = cluster.laptop("alice", "renew")
+    fresh.write_profile("mini", {"slurm": {"poll_seconds": 2}})
+    yield fresh
+    cluster.run("login1", ["scancel", "--user=alice"])
+    cluster.wait_until_idle()
+
+
+class Port:
+    """The session's port, asked as a page asks it."""
+
+    def __init__(self, session: Session) -> None:
+        self._port = record(session.laptop, "mini")["port"]
+        url = run(session.laptop, "url", "mini").stdout.strip()
+        self._headers = {"Authorization": f"token {url.partition('token=')[2]}"}
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        connection = http.client.HTTPConnection("localhost", self._port, timeout=20)
+        try:
+            data = json.dumps(body) if body is not None else None
+            connection.request(method, path, data, self._headers)
+            answer = connection.getresponse()
+            text = answer.read()
+            assert answer.status < 300, (answer.status, text)
+            return json.loads(text)
+        finally:
+            connection.close()
+
+
+class Counter:
+    """Counts over the change: one question after the other, with the longest pause between."""
+
+    def __init__(self, port: Port) -> None:
+        self.counts: list[float] = []
+        self.refused: list[str] = []
+        self._port = port
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over.wait(0.05):
+            try:
+                self._port.ask("GET", "/api/status")
+                self.counts.append(time.monotonic())
+            except (AssertionError, OSError) as error:
+                self.refused.append(repr(error))
+
+    def longest_pause(self) -> float:
+        self._over.set()
+        self._thread.join(30)
+        pairs = zip(self.counts, self.counts[1:], strict=False)
+        return max(later - earlier for earlier, later in pairs)
+
+
+def names(cluster: Cluster) -> dict[str, str]:
+    """The jobs of alice by number, with their names."""
+    listed = cluster.run("login1", ["squeue", "--noheader", "--user=alice", "--format=%i %j"])
+    rows = (line.split() for line in listed.stdout.splitlines())
+    return {number: name for number, name in rows}
+
+
+def readies(session: Session) -> list[dict[str, Any]]:
+    return [event for event in session.events if event["event"] == "ready"]
+
+
+def shorten(cluster: Cluster, job: str) -> None:
+    """Let the time limit come near."""
+    cluster.run("login1", ["scontrol", "update", f"JobId={job}", "TimeLimit=10"], check=True)
+
+
+def said(session: Session) -> str:
+    return " ".join(event["text"] for event in session.events)
+
+
+def test_the_session_goes_on_in_another_job(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini", "--renew") as session:
+        old = session.wait_for("ready", 120)["job_id"]
+        port = Port(session)
+        asked = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook"}
+        before = port.ask("POST", "/api/sessions", {**asked, "kernel": {"name": "python3"}})
+        terminal = port.ask("POST", "/api/terminals", {"cwd": "/var"})["name"]
+        assert port.ask("GET", "/jupyter-hpc/session")["job"]["id"] == old
+        counter = Counter(port)
+        shorten(cluster, old)
+        eventually(lambda: len(readies(session)) == 2, lambda: said(session), seconds=90)
+        pause = counter.longest_pause()
+        new = readies(session)[1]["job_id"]
+        assert port.ask("GET", "/jupyter-hpc/session")["job"]["id"] == new != old
+        eventually(lambda: names(cluster) == {new: "jupyter-hpc-mini"})
+        # The page knows its notebook by these ids, and its terminal by name.
+        (after,) = port.ask("GET", "/api/sessions")
+        assert (after["id"], after["kernel"]["id"]) == (before["id"], before["kernel"]["id"])
+        (kept,) = port.ask("POST", "/jupyter-hpc/leave")["terminals"]
+        assert kept == {"name": terminal, "cwd": "/var"}
+        words = said(session)
+        assert f"Job {new} was asked for, to go on when job {old} ends in " in words
+        assert f"goes on in job {new}" in words and f"Job {old} was cancelled." in words
+        print(f"{len(counter.counts)} answers, longest pause {pause:.2f} s: {counter.refused}")
+        assert pause < CHANGE_SECONDS
+        # The same laptop, and any other one, finds the job that serves now.
+        assert run(laptop, "disconnect", "mini").returncode == 0
+        session.wait_exit(60)
+    with connected(laptop, "mini") as again:
+        assert again.wait_for("ready", 120)["job_id"] == new
+
+
+def test_a_successor_that_fails_harms_nothing(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini", "--renew") as session:
+        old = session.wait_for("ready", 120)["job_id"]
+        port = Port(session)
+        home = cluster.home("alice")
+        # No server can be started any more: the session's files have no place.
+        (home / ".local/state/jupyter-hpc/jobs").chmod(0o500)
+        try:
+            shorten(cluster, old)
+            eventually(lambda: "could not be taken over" in said(session), seconds=90)
+            assert "It goes on until its time limit." in said(session)
+            eventually(lambda: names(cluster) == {old: "jupyter-hpc-mini"})
+            assert port.ask("GET", "/jupyter-hpc/session")["job"]["id"] == old
+        finally:
+            (home / ".local/state/jupyter-hpc/jobs").chmod(0o700)
+
+
+def test_whoever_leaves_leaves_no_successor(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini", "--renew") as session:
+        old = session.wait_for("ready", 120)["job_id"]
+        cluster.run("login1", ["scontrol", "update", "PartitionName=cpu", "State=DOWN"], check=True)
+        try:
+            shorten(cluster, old)
+            eventually(lambda: len(names(cluster)) == 2, seconds=60)
+            assert "jupyter-hpc-mini.next" in names(cluster).values()
+            listed = json.loads(run(laptop, "status", "--all", "--json").stdout)
+            assert len(listed) == 2
+            assert run(laptop, "disconnect", "mini").returncode == 0
+            eventually(lambda: names(cluster) == {old: "jupyter-hpc-mini"})
+        finally:
+            cluster.run("login1", ["scontrol", "update", "PartitionName=cpu", "State=UP"])
