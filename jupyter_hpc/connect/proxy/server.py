@@ -67,7 +67,7 @@ class LocalProxy:
         self.peers = Peers()
         self.buffer = read_buffer()
         self.polls_held = 0
-        self._most = max_connections()
+        self._max_connections = max_connections()
         self._on_crowd = on_crowd
         self._upstream: Upstream | None = None
         self._connections: set[asyncio.BaseProtocol] = set()
@@ -171,8 +171,8 @@ class LocalProxy:
     # -- for the connections ------------------------------------------------------------
 
     def joined(self, connection: asyncio.BaseProtocol) -> bool:
-        if len(self._connections) >= self._most:
-            self._on_crowd(self._most)
+        if len(self._connections) >= self._max_connections:
+            self._on_crowd(self._max_connections)
             return False
         self._connections.add(connection)
         return True

@@ -293,8 +293,8 @@ async def test_an_unfinished_request_is_closed_in_time(
 async def test_too_many_connections_are_closed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_hpc.connect.proxy.server.MAX_CONNECTIONS", 10)
     assert MAX_CONNECTIONS > 100
+    monkeypatch.setattr(world.proxy, "_max_connections", 10)
     clients = [await Client(world.port).__aenter__() for _ in range(15)]
     await until(lambda: sum(client.reader.at_eof() for client in clients) == 5)
     assert len(world.proxy._connections) == 10
