@@ -96,6 +96,8 @@ def elsewhere(session: ClusterSession) -> Entry:
     else:
         entry["problem"] = f"This laptop has no profile of that name for {profile}'s cluster."
         entry["stop"] = f"jupyter-hpc cancel {job_id} --on {profile}"
+    if session.is_successor:
+        entry["problem"] = "It was asked for to take this session over (--renew)."
     return enriched(entry, session)
 
 

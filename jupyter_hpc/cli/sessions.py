@@ -225,9 +225,10 @@ def stop(name: str | None) -> None:
     if record is not None:
         try:
             answer = ask_manager(record, "stop", timeout=120.0)
-        except Unreachable:
+        except Unreachable as error:
             if record.alive():
-                raise
+                said = f"{error.message} So its job is ended on the cluster."
+                click.echo(printable(said), err=True)
         else:
             record.wait_gone()
             click.echo(printable(f"{record.cluster}: {answer.get('text', 'stopped.')}"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.job.request import find_profile, session_of
+from jupyter_hpc.connect.job.request import find_profile, is_successor, session_of
 from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import Cost, cost_so_far
@@ -32,6 +32,11 @@ class ClusterSession:
         """What its job has cost until now, where the profile knows the rates."""
         budget = self.profile.budget
         return cost_so_far(self.job, budget.rates, budget.unit)
+
+    @property
+    def is_successor(self) -> bool:
+        """Whether its job is to take the session over from another one."""
+        return is_successor(self.job.name)
 
     @property
     def waits_because(self) -> str:

@@ -14,6 +14,9 @@ from jupyter_hpc.slurm.models import Request
 #: What the names of all our sessions' jobs begin with; the session's own name follows.
 _PREFIX = "jupyter-hpc-"
 
+#: What follows in the name of a session's successor; no profile's name has such a sign.
+_SUCCESSOR = "+next"
+
 _NUMBERED = re.compile(r"(?P<profile>.+)-(?P<number>[2-9]|[1-9][0-9])")
 
 
@@ -23,8 +26,10 @@ def session_name(profile_name: str, number: int = 1) -> str:
 
 
 def session_of(job_name: str) -> str:
-    """The session whose job has that name, as `connect` calls it; "" for any other job."""
-    return job_name[len(_PREFIX) :] if job_name.startswith(_PREFIX) else ""
+    """The session whose job, or whose job's successor, has that name; "" for any other job."""
+    if not job_name.startswith(_PREFIX):
+        return ""
+    return job_name[len(_PREFIX) :].removesuffix(_SUCCESSOR)
 
 
 def find_profile(name: str) -> tuple[Profile, int]:
@@ -56,7 +61,12 @@ def successor_name(name: str) -> str:
 
     Another one than the session's, so that a connect from elsewhere finds the job that serves.
     """
-    return f"{name}.next"
+    return name + _SUCCESSOR
+
+
+def is_successor(job_name: str) -> bool:
+    """Whether a session's job is one that is to take the session over."""
+    return job_name.endswith(_SUCCESSOR)
 
 
 def request_for(profile: Profile, allocation: Allocation, name: str) -> Request:

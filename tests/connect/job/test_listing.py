@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_hpc.clusters import load
 from jupyter_hpc.connect.job.listing import jobs_of, list_sessions, unique_logins
-from jupyter_hpc.connect.job.request import session_name, session_of
+from jupyter_hpc.connect.job.request import session_name, session_of, successor_name
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
 from tests.node.worlds import job
@@ -77,8 +77,12 @@ async def test_sessions_of_all_profiles_of_the_cluster_are_listed() -> None:
 
 
 async def test_one_session_is_found_with_all_its_jobs() -> None:
-    jobs = queue(*(job(number, name=session_name("one")) for number in ("4", "3")), job("5"))
-    assert [found.job.job_id for found in await jobs_of(jobs, "one", load("one"))] == ["3", "4"]
+    named = [job(number, name=session_name("one")) for number in ("4", "3")]
+    successor = job("6", name=successor_name(session_name("one")))
+    jobs = queue(*named, job("5"), successor)
+    found = await jobs_of(jobs, "one", load("one"))
+    assert [session.job.job_id for session in found] == ["3", "4", "6"]
+    assert [session.is_successor for session in found] == [False, False, True]
     assert await jobs_of(jobs, "also", load("also")) == []
 
 

@@ -154,7 +154,7 @@ def test_whoever_leaves_leaves_no_successor(cluster: Cluster, laptop: Laptop) ->
         try:
             shorten(cluster, old)
             eventually(lambda: len(names(cluster)) == 2, seconds=60)
-            assert "jupyter-hpc-mini.next" in names(cluster).values()
+            assert "jupyter-hpc-mini+next" in names(cluster).values()
             listed = json.loads(run(laptop, "status", "--all", "--json").stdout)
             assert len(listed) == 2
             assert run(laptop, "disconnect", "mini").returncode == 0

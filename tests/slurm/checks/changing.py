@@ -56,15 +56,15 @@ async def shorter_but_not_longer(bench: Bench) -> None:
 
 
 async def another_name(bench: Bench) -> None:
-    running = await bench.submit(name="a.next")
+    running = await bench.submit(name="a+next")
     await bench.running(running)
-    held = await bench.submit(name="b.next", options=BatchOptions(hold=True, output="/dev/null"))
+    held = await bench.submit(name="b+next", options=BatchOptions(hold=True, output="/dev/null"))
     for job_id in (running, held):
         await bench.client.rename(job_id, "renamed")
         assert (await bench.job(job_id)).name == "renamed"
     found = await bench.client.my_jobs(name="renamed")
     assert {job.job_id for job in found} == {running, held}
-    progress, _ = await bench.salloc(partition="cpu", name="c.next")
+    progress, _ = await bench.salloc(partition="cpu", name="c+next")
     assert progress.job_id
     await bench.client.rename(progress.job_id, "renamed")
     assert (await bench.job(progress.job_id)).name == "renamed"
