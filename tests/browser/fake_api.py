@@ -42,6 +42,7 @@ class FakeApi:
         """The usual answers again; a page that is open is not told."""
         self.session: Json = a_session()
         self.gpus: Json = some_gpus(2)
+        self.nodes: Json = {"nodes": []}
         self.jobs: Json = some_jobs(3)
         self.storage: Json = a_storage_report()
         self.logs: dict[str, str] = {}

@@ -196,7 +196,7 @@ def _cases() -> Iterator[Case]:
     yield Case("get", "gpus", 503, "gpus", bare=True)
 
     yield Case("get", "nodes", 200, "nodes")
-    yield Case("get", "nodes", 200, "nodes", bare=True)
+    yield Case("get", "nodes", 503, "nodes", bare=True)
     yield Case("get", "nodes", 403, "nodes", token="wrong")
 
     yield Case("get", "gpus/history", 200, "gpus/history")

@@ -11,6 +11,8 @@ from jupyter_hpc.node.handlers.base import HpcHandler
 class LeaveHandler(HpcHandler):
     """The session moves on: open tabs save, and the answer is what is open."""
 
+    _track_activity = True
+
     @authenticated
     @authorized
     async def post(self) -> None:
@@ -19,6 +21,8 @@ class LeaveHandler(HpcHandler):
 
 class RestoreHandler(HpcHandler):
     """Open what was open in the server before."""
+
+    _track_activity = True
 
     @authenticated
     @authorized

@@ -127,8 +127,16 @@ def test_parts_of_gpus_and_other_nodes_in_words(
     api.gpus = some_gpus(2)
     api.gpus["gpus"][0] |= {"id": "MIG-1", "kind": "mig", "load": None, "idle_since": None}
     api.gpus["gpus"][1] |= {"id": "MIG-2", "kind": "mig", "load": None, "idle_since": None}
+    problem = {"message": "The GPUs of gpu03 cannot be read.", "hint": "Look at it."}
+    api.nodes = {
+        "nodes": [
+            {"name": "gpu02", "gpus": some_gpus(2), "problem": None},
+            {"name": "gpu03", "gpus": None, "problem": problem},
+        ]
+    }
     panel = open_panel()
-    panel.get_by_text("those of the other nodes of the job (gpu02, gpu03) are not").wait_for()
+    panel.get_by_role("region", name="GPUs of gpu02").get_by_text("GPU 1").first.wait_for()
+    panel.get_by_text("The GPUs of gpu03 cannot be read.").wait_for()
     panel.get_by_text("not measured (MIG)").nth(1).wait_for()
     expect(panel.get_by_role("img", name="GPU 0, load")).to_have_count(0)
     page.get_by_text("GPU memory 85 %").wait_for()
