@@ -182,9 +182,14 @@ export JUPYTER_HPC_PROFILE="$session/profile.json"
 export JUPYTER_RUNTIME_DIR="$private/run"      # kernels' ipc sockets: private and node-local
 export JUPYTER_TOKEN_FILE="$session/token"
 unset JUPYTER_TOKEN
-# Jupyter does not start without a folder for its settings, which a first use makes.
-[ -z "$no_home" ] || mkdir -p "${JUPYTER_CONFIG_DIR:-$HOME/.jupyter}" 2>/dev/null ||
+# Jupyter does not start without a folder for its settings and its mark there, which a first use
+# makes. Where it cannot, both are here; settings that the user has are read all the same.
+settings=${JUPYTER_CONFIG_DIR:-$HOME/.jupyter}
+if [ -n "$no_home" ] && [ ! -e "$settings/migrated" ]; then
+    mkdir "$private/config" && : >"$private/config/migrated"
     export JUPYTER_CONFIG_DIR="$private/config"
+    export JUPYTER_CONFIG_PATH="$settings${JUPYTER_CONFIG_PATH:+:$JUPYTER_CONFIG_PATH}"
+fi
 [ -n "$root" ] || root=$HOME
 cd "$root" || give_up root "root=$root"
 
