@@ -24,6 +24,9 @@ from jupyter_hpc.clusters.sshhosts import config_hosts
 from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.text import printable
 
+#: The embedded cluster, whose login host and nodes are this computer.
+DEMO_PROFILE = "demo"
+
 #: Folder of the demo cluster; when it is not set, see `demo_folder`.
 DEMO_VARIABLE = "JUPYTER_HPC_DEMO"
 

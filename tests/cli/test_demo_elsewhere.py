@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,12 +49,28 @@ def test_other_terminals_find_the_demo_and_end_it(demo: Terminal, home: Path, wo
     again = run(home, "connect", "demo", "--json")
     assert json.loads(again.stdout)["job_id"] == "1", again.stderr
     assert "jupyter-hpc-demo" in run(home, "jobs", "--on", "demo").stdout
+    _forward_leads_to_the_service(home)
     ended = run(home, word, "demo")
     assert ended.returncode == 0, ended.stderr
     assert "Job 1 was cancelled, as asked." in ended.stdout
     assert demo.wait(60) == 0
     assert json.loads(run(home, "status", "--json").stdout) == []
     assert list(home.iterdir()) == []
+
+
+def _forward_leads_to_the_service(home: Path) -> None:
+    """The demo's node is this computer: the service keeps its port, the forward takes another."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    local = int(run(home, "forward", "demo", str(port)).stdout.rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", port)) as service:
+        service.settimeout(30)
+        with socket.create_connection(("127.0.0.1", local), 30) as client:
+            client.sendall(b"hello\n")
+            served, _ = service.accept()
+            with served:
+                assert served.recv(100) == b"hello\n"
+    assert f":{local}" in run(home, "forward", "demo", str(port)).stdout, "opened twice"
 
 
 def test_a_further_session_logs_in_to_the_demo_that_runs(demo: Terminal, home: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_hpc.clusters.loading import DEMO_PROFILE
 from jupyter_hpc.connect.events import ANSWERED_WHERE
 from jupyter_hpc.connect.proxy.listening import Listening, listening
 from jupyter_hpc.connect.session.commands import SessionCommand
@@ -22,6 +23,7 @@ from jupyter_hpc.errors import (
 )
 
 if TYPE_CHECKING:
+    from jupyter_hpc.connect.proxy.server import LocalProxy
     from jupyter_hpc.connect.session.manager import Manager
 
 #: Where people look for TensorBoard; another one if it is taken.
@@ -108,13 +110,16 @@ class SessionActions:
     async def forward(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Bring a port or socket of the node to a local port; says whether anything listens."""
         target = forward_target(str(parameters.get("target", "")))
-        port = parameters.get("port")
-        if port is None and target.startswith("tcp:"):
-            port = int(target.rpartition(":")[2])
-        if self._manager.proxy is None or not isinstance(port, int):
+        port, proxy = parameters.get("port"), self._manager.proxy
+        if port is None and target.startswith("tcp:") and proxy is not None:
+            port = _opened(proxy, target)
+            if port is None:
+                # The demo's nodes are this computer: the same port would lead to itself, and
+                # stand in the way of what is to listen there.
+                at_home = self._manager.profile.name == DEMO_PROFILE
+                port = 0 if at_home else int(target.rpartition(":")[2])
+        if proxy is None or not isinstance(port, int):
             raise UsageError("A local port is needed for this.", "Add --port N.")
-        proxy = self._manager.proxy
-        # Before we listen: the demo's nodes are this computer, and would find ourselves there.
         there = await listening(proxy.upstream, target)
         bound = await proxy.add_forward(port, target)
         return _described(bound, target, there)
@@ -155,7 +160,7 @@ class SessionActions:
         )
         target = forward_target(board["socket"])
         port = parameters.get("port")
-        bound = next((at for at, leads_to in proxy.forwards.items() if leads_to == target), None)
+        bound = _opened(proxy, target)
         if isinstance(port, int):
             bound = await proxy.add_forward(port, target)
         elif bound is None:
@@ -252,6 +257,11 @@ def _answered(parameters: dict[str, Any]) -> tuple[str, str]:
         question if isinstance(question, str) else "",
         where if where in ANSWERED_WHERE else "command",
     )
+
+
+def _opened(proxy: LocalProxy, target: str) -> int | None:
+    """The local port that leads there already."""
+    return next((at for at, leads_to in proxy.forwards.items() if leads_to == target), None)
 
 
 def forward_target(text: str) -> str:
