@@ -44,10 +44,33 @@ def chosen_partitions(request: Request, partitions: Sequence[Partition]) -> list
     return [partition for partition in partitions if partition.default]
 
 
+def may_be_lifted(found: Iterable[Problem]) -> bool:
+    """Whether a QOS could set one of these limits aside."""
+    return any(problem.option in _LIFTING for problem in found)
+
+
+def qos_in_use(request: Request, associations: Sequence[Association]) -> str:
+    """The QOS that the job will have: the one it names, else the default of its account."""
+    if request.qos:
+        return request.qos
+    names = (request.partition or "").split(",")
+    mine = [
+        each
+        for each in associations
+        if (each.account == request.account if request.account else each.default)
+        and each.partition in ("", *names)
+    ]
+    # One that is made for the partition goes before one that is for all.
+    return next((each.default_qos for each in sorted(mine, key=lambda a: not a.partition)), "")
+
+
 def problems(
-    request: Request, partitions: Sequence[Partition], qos: Sequence[Qos] = ()
+    request: Request,
+    partitions: Sequence[Partition],
+    qos: Sequence[Qos] = (),
+    associations: Sequence[Association] = (),
 ) -> list[Problem]:
-    """What the partitions' limits already rule out; a QOS may lift two of them.
+    """What the partitions' limits already rule out; the job's QOS may lift two of them.
 
     `sbatch --test-only` accepts a time over the limit where the site does not enforce
     it at submission, and the job then waits for ever; this says so before.
@@ -78,7 +101,8 @@ def problems(
         )
     found += _gpu_problems(request, chosen, partitions)
     found += _size_problems(request, chosen)
-    lifted = {flag.lower() for each in qos if each.name == request.qos for flag in each.flags}
+    used = qos_in_use(request, associations)
+    lifted = {flag.lower() for each in qos if used and each.name == used for flag in each.flags}
     return [each for each in found if _LIFTING.get(each.option) not in lifted]
 
 

@@ -196,15 +196,23 @@ class SlurmClient:
         """
         if partitions is None:
             partitions = await self.partitions()
-        found = advice.problems(request, partitions)
-        if found and request.qos:
-            with contextlib.suppress(HpcError):
-                found = advice.problems(request, partitions, await self.qos())
+        found = await self.ruled_out(request, partitions)
         if found:
             raise SubmitRejected(
                 " ".join(problem.text for problem in found),
                 " ".join(problem.advice for problem in found),
             )
+
+    async def ruled_out(
+        self, request: Request, partitions: Sequence[Partition]
+    ) -> list[advice.Problem]:
+        """What the partitions' limits rule out, and the job's QOS does not set aside."""
+        found = advice.problems(request, partitions)
+        if advice.may_be_lifted(found):
+            with contextlib.suppress(HpcError):
+                accounts = [] if request.qos else await self.associations()
+                found = advice.problems(request, partitions, await self.qos(), accounts)
+        return found
 
     async def test_only(
         self, request: Request, script: str, options: BatchOptions | None = None

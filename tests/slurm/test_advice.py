@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_hpc.slurm import associations, inventory
 from jupyter_hpc.slurm.advice import allowed, partition_limits, problems
-from jupyter_hpc.slurm.models import Partition, Qos, Request
+from jupyter_hpc.slurm.models import Association, Partition, Qos, Request
 from tests.slurm.runners import recording
 
 
@@ -116,6 +116,21 @@ def test_a_qos_may_set_limits_of_the_partition_aside(partitions: list[Partition]
     assert problems(request, partitions, [lifting]) == []
     other = dataclasses.replace(lifting, name="other")
     assert len(problems(request, partitions, [other])) == 2
+
+
+@pytest.mark.parametrize(
+    ("account", "lifted"), [(None, True), ("mine", True), ("other", False), ("gone", False)]
+)
+def test_the_default_qos_of_the_account_counts_as_well(
+    partitions: list[Partition], account: str | None, lifted: bool
+) -> None:
+    request = dataclasses.replace(GOOD, qos=None, account=account, time="99:00:00")
+    long = Qos("long", 0, None, None, None, "", "", "", ("PartitionTimeLimit",))
+    mine = Association("mine", "ada", "", ("long",), "long", None, None, None, "", "", True)
+    other = dataclasses.replace(mine, account="other", default_qos="normal", default=False)
+    assert (problems(request, partitions, [long], [other, mine]) == []) is lifted
+    here = dataclasses.replace(mine, partition=GOOD.partition or "", default_qos="normal")
+    assert problems(request, partitions, [long], [mine, here]), "the partition's own goes first"
 
 
 def test_the_limits_of_a_partition_are_one_line(partitions: list[Partition]) -> None:

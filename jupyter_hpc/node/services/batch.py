@@ -18,7 +18,6 @@ from jupyter_hpc.errors import HpcError, PermissionRefused, UsageError
 from jupyter_hpc.node.services.batch_request import BatchRequest, read_request
 from jupyter_hpc.node.services.cache import Cached
 from jupyter_hpc.runner import Runner
-from jupyter_hpc.slurm.advice import problems
 from jupyter_hpc.text import printable
 
 if TYPE_CHECKING:
@@ -162,7 +161,7 @@ class BatchService:
     async def _estimated(self, prepared: batch.Prepared, found: list[Finding]) -> batch.Prepared:
         try:
             partitions = await self._partitions.known()
-            ruled_out = problems(prepared.job.request, partitions)
+            ruled_out = await self._client.ruled_out(prepared.job.request, partitions)
             found += [Finding(each.option, each.text, each.advice) for each in ruled_out]
             if not found:
                 return await batch.estimated(prepared, self._client, partitions)
