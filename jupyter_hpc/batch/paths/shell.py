@@ -1,0 +1,39 @@
+"""Files that a shell line of a notebook is seen to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from jupyter_hpc.batch.paths.calls import Effect
+
+_WORD = r"""(?P<word>"[^"\n]+"|'[^'\n]+'|[^\s;|&<>()"']+)"""
+_REDIRECTED = re.compile(r"(?<![<>&\d=-])[12&]?>{1,2}\|?\s*(?!&)" + _WORD)
+_COMMANDS: tuple[tuple[re.Pattern[str], Effect], ...] = (
+    (re.compile(r"\btee\s+(?:-a\s+)?" + _WORD), "file"),
+    (re.compile(r"\b(?:wget\b[^\n;|&]*?\s-O|curl\b[^\n;|&]*?\s-o)\s*" + _WORD), "file"),
+    (re.compile(r"\b(?:unzip\b[^\n;|&]*?\s-d|tar\b[^\n;|&]*?\s-C)\s*" + _WORD), "below"),
+    (re.compile(r"\brm\s+-\w*r\w*\s+" + _WORD), "below"),
+    (re.compile(r"\bmkdir\s+(?:-p\s+)?" + _WORD), "folder"),
+    (re.compile(r"\b(?:cp|mv|rsync)\s[^\n;|&]*\s" + _WORD + r"\s*(?=$|[\n;|&])"), "file"),
+    (re.compile(r"\btouch\s+" + _WORD), "file"),
+)
+_EXPANDED = re.compile(r"\{(\w+)\}|\$\{?(\w+)\}?|\{[^{}\n]*\}")
+
+
+def shell_paths(line: str, value_of: Callable[[str], list[str]]) -> Iterator[tuple[str, Effect]]:
+    """Each path with what happens to it; `value_of` knows the notebook's variables."""
+    for pattern, effect in ((_REDIRECTED, "file"), *_COMMANDS):
+        for found in pattern.finditer(line):
+            word = found["word"].strip("\"'")
+            if word.startswith(("-", "/dev/")):
+                continue
+            yield _expanded(word, value_of), effect
+
+
+def _expanded(word: str, value_of: Callable[[str], list[str]]) -> str:
+    def text(found: re.Match[str]) -> str:
+        values = value_of(found[1] or found[2]) if found[1] or found[2] else ["*"]
+        return values[0] if len(values) == 1 else "*"
+
+    return _EXPANDED.sub(text, word)
