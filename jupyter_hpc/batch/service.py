@@ -61,6 +61,7 @@ def convert_file(
     settings: Mapping[str, Any] | None = None,
     request: Request = DEFAULT_REQUEST,
     environment: Environment | None = None,
+    skip_invalid: bool = False,
 ) -> Converted:
     """Convert one notebook; nothing is written yet. Refusals are in the result.
 
@@ -73,10 +74,11 @@ def convert_file(
     name = stem(notebook.name)
     folder = path.resolve().parent
     target = (output or folder / FOLDER).resolve() / name
-    options = Options(folder_from_script=os.path.relpath(folder, target))
+    above = os.path.relpath(folder, target)
+    options = Options(folder_from_script=above, skip_invalid=skip_invalid)
     conversion = convert_notebook(notebook, folder, options)
     if mode == "notebook":
-        conversion = replace(conversion, mode="notebook", script="", refusals=())
+        conversion = conversion.as_notebook()
     if not conversion.ok:
         return Converted(path, conversion, "", target, data)
     job = BatchJob(

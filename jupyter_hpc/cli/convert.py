@@ -24,6 +24,7 @@ REFUSED = 3
 @click.argument("notebooks", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 @click.option("--mode", type=click.Choice(["script", "notebook"]), default="script")
+@click.option("--skip-invalid", is_flag=True, help="Leave out cells that are not Python.")
 @click.option("--set", "settings", multiple=True, metavar="K=V", help="Set a parameter.")
 @click.option("--verify", is_flag=True, help="Run notebook and script, and compare.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per notebook.")
@@ -31,6 +32,7 @@ def convert(
     notebooks: tuple[Path, ...],
     output: Path | None,
     mode: Any,
+    skip_invalid: bool,
     settings: tuple[str, ...],
     verify: bool,
     as_json: bool,
@@ -45,7 +47,7 @@ def convert(
     written: dict[Path, Path] = {}
     for path in notebooks:
         try:
-            done = convert_file(path, output, mode=mode, settings=values)
+            done = convert_file(path, output, mode=mode, settings=values, skip_invalid=skip_invalid)
             if done.ok and done.target in written:
                 raise UsageError(
                     f"{str(path)!r} would replace what {str(written[done.target])!r} has just "

@@ -38,6 +38,7 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.argument("notebook", type=click.Path(path_type=Path))
 @click.option("--on", metavar="NAME", help="The cluster; without it, the one we are on.")
 @click.option("--mode", type=click.Choice(["script", "notebook"]), default="script")
+@click.option("--skip-invalid", is_flag=True, help="Leave out cells that are not Python.")
 @click.option("--set", "settings", multiple=True, metavar="K=V", help="Set a parameter.")
 @click.option("--sweep", multiple=True, metavar="K=A,B,C", help="One run for each value.")
 @click.option("--at-once", type=click.IntRange(1), metavar="N", help="Runs of a sweep at a time.")
@@ -123,6 +124,7 @@ def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
     names = ("partition", "account", "qos", "nodes", "tasks", "cpus", "gpus", "gpu_type")
     return Choices(
         mode=given["mode"],
+        skip_invalid=given["skip_invalid"],
         preset=given["preset"],
         request={
             **{name: given[name] for name in (*names, "constraint")},

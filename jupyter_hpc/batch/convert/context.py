@@ -93,6 +93,15 @@ class Findings:
     #: Folder changes that a later prepare command depends on.
     folders: list[Prepare] = field(default_factory=list)
 
+    def sizes(self) -> dict[str, int]:
+        """How much was found so far, for `back_to`."""
+        return {name: len(found) for name, found in vars(self).items()}
+
+    def back_to(self, sizes: dict[str, int]) -> None:
+        """Forget what was found since."""
+        for name, size in sizes.items():
+            del getattr(self, name)[size:]
+
 
 @dataclass
 class CellContext:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from jupyter_hpc.batch.convert.parameters import (
 )
 from jupyter_hpc.batch.convert.reading import Cell, Notebook, parse_notebook, read_notebook
 from jupyter_hpc.batch.convert.report import (
+    CORRECT_IT,
     NOT_PYTHON,
+    SETTABLE,
     Change,
     Conversion,
     Notice,
@@ -33,10 +35,20 @@ from jupyter_hpc.batch.convert.report import (
 )
 from jupyter_hpc.batch.convert.returns import Returns
 from jupyter_hpc.batch.convert.rewrite import convert_code
-from jupyter_hpc.batch.convert.transform import NotPython, Transformer, check, parse
+from jupyter_hpc.batch.convert.transform import (
+    NotPython,
+    Transformer,
+    check,
+    deeply,
+    is_too_deep,
+    parse,
+)
 
 _INTERACTIVITY = re.compile(r"ast_node_interactivity\s*=\s*['\"](\w+)['\"]")
 _BACKEND = re.compile(r"\b(?:matplotlib|mpl)\.use\(|\bswitch_backend\(")
+#: Said of a cell that is not Python where such cells are left out.
+LEFT_OUT = "left out: it is not Python"
+SKIPPED = "This cell is left out, as --skip-invalid asks:"
 _HISTORY = re.compile(r"_i{0,3}\d*|_{1,3}|In|Out|_oh|_ih|_dh")
 
 
@@ -48,6 +60,8 @@ class Options:
     environment: frozenset[str] = field(default_factory=lambda: frozenset(os.environ))
     #: The notebook's folder as seen from the script, so that its modules are found.
     folder_from_script: str | None = None
+    #: Leave out cells that are not Python, instead of refusing the notebook for them.
+    skip_invalid: bool = False
 
 
 def convert(path: Path, options: Options | None = None) -> Conversion:
@@ -66,7 +80,11 @@ def convert_notebook(notebook: Notebook, folder: Path | None, options: Options) 
         reason = f"The notebook is written in {notebook.language}, not in Python."
         hint = "It can run as an executed notebook."
         return Conversion(notebook.name, "", refusals=(Refusal(0, 0, reason, hint),))
-    return _Converter(notebook, folder, options).conversion()
+    try:
+        return _Converter(notebook, folder, options).conversion()
+    except RecursionError:
+        too_deep = {cell.number for cell in notebook.cells if is_too_deep(cell.source)}
+        return deeply(lambda: _Converter(notebook, folder, options, (), too_deep).conversion())
 
 
 class _Converter:
@@ -78,11 +96,13 @@ class _Converter:
         folder: Path | None,
         options: Options,
         parents: tuple[Path, ...] = (),
+        too_deep: Collection[int] = (),
     ) -> None:
         self.notebook = notebook
         self.folder = folder
         self.options = options
         self.parents = parents
+        self.too_deep = too_deep
         self.findings = Findings()
         self.constants: dict[str, Any] = {}
         self.bound: set[str] = set()
@@ -112,7 +132,7 @@ class _Converter:
         ]
         parameters += questions
         self.findings.changes += [
-            Change(p.cell, p.line, f"{p.name} = {p.default}", "can be set from outside", p.kind)
+            Change(p.cell, p.line, f"{p.name} = {p.default}", SETTABLE, p.kind)
             for p in parameters
             if not p.needs_answer
         ]
@@ -141,15 +161,22 @@ class _Converter:
         if cell.skipped:
             self.comments[cell.number] = Emitted(cell.number, "", cell.source, "skipped by its tag")
             return
+        before = self.findings.sizes()
         code = self._converted(cell)
         try:
             tree = parse(code)
             check(tree)
         except (SyntaxError, ValueError) as error:  # such as `return` outside of a function
             reason = f"{NOT_PYTHON} ({getattr(error, 'msg', error)})."
-            hint = "Correct it, or tag it 'skip-execution'."
-            self.findings.refusals.append(Refusal(cell.number, 1, reason, hint))
+            self.findings.refusals.append(Refusal(cell.number, 1, reason, CORRECT_IT))
             tree, code = parse(""), ""
+        new = self.findings.refusals[before["refusals"] :]
+        if self.options.skip_invalid and any(r.reason.startswith(NOT_PYTHON) for r in new):
+            self.findings.back_to(before)
+            message = f"{SKIPPED} {new[0].reason}"
+            self.findings.notices.append(Notice(cell.number, new[0].line, message))
+            self.comments[cell.number] = Emitted(cell.number, "", cell.source, LEFT_OUT)
+            return
         used = usage(tree)
         if "register_" in cell.source:
             self.own_magics |= own_magics(tree)
@@ -160,6 +187,10 @@ class _Converter:
 
     def _converted(self, cell: Cell) -> str:
         if not cell.source.strip():
+            return ""
+        if cell.number in self.too_deep:
+            reason = f"{NOT_PYTHON} (it is nested too deeply)."
+            self.findings.refusals.append(Refusal(cell.number, 1, reason))
             return ""
         self.inputs.append(cell.source)
         context = self._context(cell.number, cell.source)

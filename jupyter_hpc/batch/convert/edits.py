@@ -92,7 +92,9 @@ def indented(code: str, prefix: str) -> str:
 def suite(code: str, prefix: str = "    ") -> str:
     """Code as the body of a block: one level deeper, and never empty."""
     text = code.rstrip("\n")
-    if not ast.parse(text).body:
+    while text.endswith("\\"):  # goes on in an empty line, and must not reach for the next one
+        text = text[:-1].rstrip()
+    if not parse(text).body:
         text += "\npass" if text.strip() else "pass"
     return indented(text, prefix)
 

@@ -35,7 +35,7 @@ _COLAB = {
 }
 
 #: Today's name of the widgets, and the one they had inside IPython.
-_WIDGETS = frozenset({"ipywidgets", "IPython.html.widgets", "IPython.html"})
+WIDGET_MODULES = ("ipywidgets", "IPython.html.widgets", "IPython.html")
 
 _WHY_IPYTHON = "a job's environment need not have IPython"
 _WHY_WIDGETS = "there is no browser: controls keep their first value, functions run once"
@@ -73,7 +73,7 @@ def _import(
     why = what = ""
     for alias in node.names:
         root = alias.name.split(".")[0]
-        if root == "ipywidgets" or (alias.name in _WIDGETS and alias.asname):
+        if root == "ipywidgets" or (alias.name in WIDGET_MODULES and alias.asname):
             what, why = "stand-ins for controls", _WHY_WIDGETS
             parts.append(f"{alias.asname or 'ipywidgets'} = {API}.widgets")
         elif root == "IPython" and (alias.name in _IPYTHON or alias.asname is None):
@@ -113,7 +113,7 @@ def _import_from(
         return None
     if module in _IPYTHON:
         return _from_ipython(node, context, line)
-    if root == "ipywidgets" or module in _WIDGETS:
+    if root == "ipywidgets" or module in WIDGET_MODULES:
         return _bindings(node, f"{API}.widgets", _WHY_WIDGETS)
     if root == "IPython":
         context.notice(line, f"The script needs IPython for {module}.")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 #: How the refusal of a cell with a mistake begins.
 NOT_PYTHON = "The cell is not valid Python"
+CORRECT_IT = "Correct it, tag it 'skip-execution', or leave out all such cells: --skip-invalid."
+#: The change of a value that is a parameter.
+SETTABLE = "can be set from outside"
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,17 @@ class Conversion:
     def runs_as_notebook(self) -> bool:
         """Whether an executed notebook could do it; a mistake in a cell stops it as well."""
         return not any(refusal.reason.startswith(NOT_PYTHON) for refusal in self.refusals)
+
+    def as_notebook(self) -> Conversion:
+        """What is true of it when the notebook runs as it is: only parameters are set."""
+        return replace(
+            self,
+            mode="notebook",
+            script="",
+            refusals=(),
+            changes=tuple(change for change in self.changes if change.what == SETTABLE),
+            notices=tuple(n for n in self.notices if not n.message.startswith("The script ")),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The content of conversion.json."""

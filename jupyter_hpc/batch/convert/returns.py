@@ -47,6 +47,8 @@ class Returns:
         self._transform = transform
         self._certain = certain
         self._meanings: dict[str, list[Meaning]] = {}
+        #: Whether the code itself binds names where nobody can read it.
+        self._hidden = False
         for source in cells:
             try:
                 self._certain = self._look_at(source) and self._certain
@@ -65,7 +67,7 @@ class Returns:
                 certain = certain and name != "*"
                 self._meanings.setdefault(name, []).append(meaning)
             if isinstance(node, ast.Name) and node.id in _BINDING_CALLS:
-                certain = False
+                certain, self._hidden = False, True
             elif isinstance(node, ast.Attribute) and _is_shell(node.value):
                 certain = certain and node.attr in ("system", "getoutput", *_MAGIC_CALLS)
             elif isinstance(node, ast.Assign) and _is_shell(node.value):
@@ -83,11 +85,19 @@ class Returns:
         except NotPython:
             return True  # another language, or a command
 
+    def stands_for(self, node: ast.expr) -> set[str]:
+        """The dotted names of what an expression can be, as far as imports tell."""
+        root, dot, rest = _dotted(node).partition(".")
+        meanings = self._meanings.get(root, ())
+        return {f"{meaning}{dot}{rest}" for meaning in meanings if isinstance(meaning, str)}
+
     def is_none(self, node: ast.expr) -> bool:
         """Whether the value of an expression is certainly None."""
-        if not isinstance(node, ast.Call) or not self._certain:
+        if not isinstance(node, ast.Call):
             return _is_none(node)
         root, dot, rest = _dotted(node.func).partition(".")
+        if not self._certain:
+            return not self._hidden and self._is_plain_output(root, rest)
         meanings = self._meanings.get(root, [root])
         first = meanings[0]
         if isinstance(first, ast.FunctionDef):
@@ -98,6 +108,17 @@ class Returns:
         if name in _DISPLAY:
             return all(word.arg not in (None, "display_id") for word in node.keywords)
         return name in RETURN_NONE
+
+    def _is_plain_output(self, root: str, rest: str) -> bool:
+        """Whether it is print() or plt.show() by all that can be seen.
+
+        A star import, or a notebook that is run, could bind these names as well; nobody
+        does, and around them a wrapper would only be in the way of the reader.
+        """
+        meanings = set(self._meanings.get(root, ()))
+        if root == "print":
+            return not meanings and not rest
+        return rest == "show" and meanings == {"matplotlib.pyplot"}
 
 
 def _bound(node: ast.AST) -> Iterator[tuple[str, Meaning]]:

@@ -12,12 +12,12 @@ from typing import Literal
 from jupyter_hpc.batch.convert.asynchronous import MENTIONS_LOOP, as_async_cell, needs_loop
 from jupyter_hpc.batch.convert.context import API, Action, CellContext, Refused, Use, call, dropped
 from jupyter_hpc.batch.convert.edits import Edit, Positions, apply, indented, is_enclosed, literal
-from jupyter_hpc.batch.convert.imports import replacement
+from jupyter_hpc.batch.convert.imports import WIDGET_MODULES, replacement
 from jupyter_hpc.batch.convert.magics.cell import CELL_MAGICS, SHOW
 from jupyter_hpc.batch.convert.magics.line import AUTOMAGIC, LINE_MAGICS, Handler
 from jupyter_hpc.batch.convert.magics.shell import shell_action
 from jupyter_hpc.batch.convert.questions import Receiver, question
-from jupyter_hpc.batch.convert.report import NOT_PYTHON
+from jupyter_hpc.batch.convert.report import CORRECT_IT, NOT_PYTHON
 from jupyter_hpc.batch.convert.transform import NotPython, Python, parse
 
 _SHOWN = "the value is printed and its richer forms are saved"
@@ -37,7 +37,7 @@ def convert_code(source: str, context: CellContext, show: str) -> str:
         context.refuse(
             error.line + context.lines_above,
             f"{NOT_PYTHON} ({error.reason}).",
-            "Correct it, or tag it 'skip-execution'.",
+            CORRECT_IT,
         )
         return ""
     rewriter = _Rewriter(python, context, show if not ends_quietly(source) else "")
@@ -102,6 +102,8 @@ class _Rewriter:
         if isinstance(node, ast.Import | ast.ImportFrom):
             self._import(node)
             return
+        if isinstance(node, ast.ClassDef):
+            self._class(node)
         if shown and isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             self._show_assigned(node)
         target = None
@@ -156,6 +158,15 @@ class _Rewriter:
         if isinstance(target, ast.Name):
             end = self.positions.span(node)[1]
             self.edits.append(Edit(end, end, f"; {self.show}({target.id})"))
+
+    def _class(self, node: ast.ClassDef) -> None:
+        stands_for = self.context.returns.stands_for
+        if any(name.startswith(WIDGET_MODULES) for base in node.bases for name in stands_for(base)):
+            self.context.refuse(
+                node.lineno + self.context.lines_above,
+                f"{node.name} is a control of the notebook's own, which needs a browser.",
+                "Leave it out of what runs in the job.",
+            )
 
     # Magics and shell lines -------------------------------------------------------
 

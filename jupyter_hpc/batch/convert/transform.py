@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import threading
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from IPython.core.inputtransformer2 import TransformerManager
+
+_Result = TypeVar("_Result")
+
+#: Frames and bytes for code that is nested more deeply than most: `a + a + …` a thousand times.
+_DEEP_FRAMES = 30_000
+_DEEP_STACK_BYTES = 512 * 1024 * 1024
+_ONE_DEEP = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,46 @@ def check(tree: ast.Module) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compile(tree, "cell", "exec", dont_inherit=True)
+
+
+def is_too_deep(source: str) -> bool:
+    """Whether Python itself gives up on a cell because it is nested too deeply."""
+    try:
+        # From the text, as the script will be: a tree takes more of the stack.
+        compile(_transformed(source).source, "cell", "exec", dont_inherit=True)
+    except (RecursionError, MemoryError):
+        return True
+    except NotPython as error:
+        return isinstance(error.__cause__, RecursionError | MemoryError)
+    except (SyntaxError, ValueError):
+        return False
+    return False
+
+
+def deeply(work: Callable[[], _Result]) -> _Result:
+    """Do something that recurses as deeply as the code it reads, on a stack of its own."""
+    done: list[_Result] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    with _ONE_DEEP:
+        frames, stack = sys.getrecursionlimit(), threading.stack_size(_DEEP_STACK_BYTES)
+        try:
+            sys.setrecursionlimit(max(frames, _DEEP_FRAMES))
+            thread = threading.Thread(target=run)
+            thread.start()
+        finally:
+            threading.stack_size(stack)
+        thread.join()
+        sys.setrecursionlimit(frames)
+    if failed:
+        raise failed[0]
+    return done[0]
 
 
 @cache

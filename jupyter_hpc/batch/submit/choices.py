@@ -31,6 +31,7 @@ class Choices:
     """One job as a person asked for it; None and missing members were not said."""
 
     mode: Literal["script", "notebook"] = "script"
+    skip_invalid: bool = False
     preset: str | None = None
     #: Members of Request; those that are None are left to the profile and the defaults.
     request: Mapping[str, Any] = field(default_factory=dict)
@@ -55,6 +56,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         scratch_roots = (*local, *scratch_roots)
     return SubmitOptions(
         mode=choices.mode,
+        skip_invalid=choices.skip_invalid,
         request=job_request(choices, profile),
         settings=choices.settings,
         sweep=choices.sweep,

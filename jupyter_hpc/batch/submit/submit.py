@@ -66,6 +66,8 @@ class SubmitOptions:
     """What the person chose, in the dialog or on the command line."""
 
     mode: Literal["script", "notebook"] = "script"
+    #: Leave out cells that are not Python.
+    skip_invalid: bool = False
     request: Request = DEFAULT_REQUEST
     settings: Mapping[str, Any] = field(default_factory=dict)
     sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -133,12 +135,13 @@ def current_environment() -> Environment:
 
 
 def converted(
-    notebook: Notebook, folder: Path, mode: str, environment: frozenset[str]
+    notebook: Notebook, folder: Path, mode: str, environment: frozenset[str], skip: bool = False
 ) -> Conversion:
     """The conversion for a mode; in notebook mode it only finds the parameters."""
-    conversion = convert_notebook(notebook, folder, Options(environment=environment))
+    options = Options(environment=environment, skip_invalid=skip)
+    conversion = convert_notebook(notebook, folder, options)
     if mode == "notebook":
-        return replace(conversion, mode="notebook", refusals=())
+        return conversion.as_notebook()
     return conversion
 
 
@@ -160,7 +163,9 @@ async def draft(notebook: Path, options: SubmitOptions, runner: Runner) -> Draft
     parsed = await asyncio.to_thread(parse_notebook, data, notebook.name)
     if options.mode == "notebook":
         await asyncio.to_thread(check_runnable, data, notebook.name)
-    conversion = await asyncio.to_thread(converted, parsed, notebook.parent, options.mode, names)
+    conversion = await asyncio.to_thread(
+        converted, parsed, notebook.parent, options.mode, names, options.skip_invalid
+    )
     return Draft(data, parsed, names, conversion)
 
 

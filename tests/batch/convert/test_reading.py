@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,36 @@ def test_a_thousand_cells(tmp_path: Path) -> None:
     conversion = converted(tmp_path, cells)
     ran = run_script(conversion, tmp_path / "script")
     assert ran.code == 0 and ran.outputs[1000].text == "1000"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "a = 1\nb = " + " + ".join(["a"] * 1000) + "\nprint(b)",
+        "print(" + "+".join(["1"] * 1000) + ")",
+        "b = " + "+".join(["1"] * 1000) + "\nprint(b)",
+        "a = 1000\nif a == 0:\n    pass\n"
+        + "".join(f"elif a == {n}:\n    print(a)\n" for n in range(1, 1001)),
+    ],
+    ids=["names", "shown", "constant", "elif"],
+)
+def test_a_thousand_operators(cell: str, tmp_path: Path) -> None:
+    conversion = converted(tmp_path, ["!true", cell, "b = 1"])
+    assert sys.getrecursionlimit() < 10_000
+    ran = run_script(conversion, tmp_path / "script")
+    assert ran.code == 0 and ran.outputs[2].text == "1000", ran.stderr
+
+
+def test_what_is_too_deep_for_python_is_refused(tmp_path: Path) -> None:
+    conversion = converted(tmp_path, ["x = 1", "x" + " + x" * 100_000])
+    assert [refusal.cell for refusal in conversion.refusals] == [2]
+    assert str(conversion.refusals[0]).startswith("cell 2, line 1: The cell is not valid Python")
+
+
+def test_a_cell_magic_whose_code_ends_with_a_backslash(tmp_path: Path) -> None:
+    cells = [f"{magic}\nx = 1 \\\n\n" for magic in ("%%time", "%%capture", "%%timeit")]
+    conversion = converted(tmp_path, [*cells, "print(x)"])
+    assert run_script(conversion, tmp_path / "script").outputs[4].text == "1"
 
 
 def test_hostile_metadata_is_no_danger(tmp_path: Path) -> None:

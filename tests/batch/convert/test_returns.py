@@ -30,9 +30,11 @@ PLAIN = [
 WRAPPED = {
     "another print": ["def print(*x): return x", "print(1)"],
     "print of a cell magic": ["%%capture c\n!true\ndef print(*x): return x", "print(1)"],
-    "print of a star import": ["from os.path import *", "print(1)"],
+    "a function of a star import": ["def f(): pass\nfrom os.path import *", "f()"],
+    "show of another name": ["from os.path import *", "plt.show() if 0 else 1"],
+    "deleted after a star import": ["from os.path import *\nprint = len", "del print", "print(1)"],
     "print that is deleted": ["print = len", "del print", "print(1)"],
-    "names that another notebook binds": ["%run other.ipynb", "print(1)"],
+    "names that another notebook binds": ["def f(): pass\n%run other.ipynb", "f()"],
     "code that binds names": ["exec('def print(x): return x')", "print(1)"],
     "another plt": [PLOT + "plt = [1]", "plt.show()"],
     "another show": [PLOT + "plt.show = lambda: 5", "plt.show()"],
@@ -58,6 +60,20 @@ def test_a_known_none_is_not_wrapped(tmp_path: Path) -> None:
     for number, output in notebook.outputs.items():
         if number != 6:  # how long it took
             assert script.outputs[number] == output, number
+
+
+def test_what_prints_and_plots_is_not_wrapped_where_names_come_from_elsewhere(
+    tmp_path: Path,
+) -> None:
+    write_notebook(tmp_path / "other.ipynb", ["x = 1"])
+    cells = [
+        PLOT + "from os.path import *\nplt.plot([1])\nplt.show()",
+        "%run other.ipynb",
+        "print(x)",
+    ]
+    conversion = converted(tmp_path, cells)
+    assert f"{API}.show(" not in conversion.script
+    assert run_script(conversion, tmp_path / "s").outputs[3].text == "1"
 
 
 @pytest.mark.parametrize("name", WRAPPED)

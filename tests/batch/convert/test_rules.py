@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_hpc.batch.convert.convert import Options, convert
 from jupyter_hpc.batch.job.files import prepare_script
 from tests.batch.notebooks import AnyCell, Code, Text, converted, run_script, write_notebook
 
@@ -16,7 +17,10 @@ from tests.batch.notebooks import AnyCell, Code, Text, converted, run_script, wr
         ("%nosuchmagic a b", "%nosuchmagic is not known"),
         ("x = 1\n%%nosuchcell\nx", "%nosuchcell is not known"),
         ("%%R\nx <- 1", "another language"),
-        ("%debug", "nobody is there"),
+        ("%debug f(1)", "nobody is there"),
+        ("import ipywidgets as w\nclass Own(w.DOMWidget): pass", "control of the notebook's own"),
+        ("from ipywidgets import VBox as V\nif 1:\n  class Own(V): pass", "needs a browser"),
+        ("from IPython.html import widgets\nclass O(widgets.Widget): pass", "needs a browser"),
         ("%save a.py 1-2", "writes what was typed"),
         ("magics = %lsmagic\nprint(magics)", "Only a notebook knows the value"),
         ("%history -f all.py", "more than the cells of this notebook"),
@@ -83,7 +87,9 @@ def test_installs_and_downloads_move_to_the_prepare_step(tmp_path: Path) -> None
             "!apt-get install -y graphviz",
             "%%bash\n# data\ncurl -O https://example.org/x\nconda install -y foo",
             "import sys\n!{sys.executable} -m pip install rich",
-            "!pip list",
+            "!pip list\n!pip3 list",
+            "!pip3 install one two\n%pip3 install three\n!sudo pip3.9 install four",
+            "%%bash\npip3 install five",
             "for u in [URL]:\n    !wget {u}",
         ],
     )
@@ -100,15 +106,20 @@ def test_installs_and_downloads_move_to_the_prepare_step(tmp_path: Path) -> None
         "curl -O https://example.org/x",
         "conda install -y foo",
         "python -m pip install rich",
+        *("pip3 install one two", "pip3 install three", "sudo pip3.9 install four"),
+        "pip3 install five",
     ]
     assert [step.kind for step in conversion.prepare][6] == "system"
     assert conversion.requirements == (
         *("torch==2.1", "numpy<2", "-r more.txt", "pandas", "-e .", "rich"),
+        *("one", "two", "three", "four", "five"),
     )
     body = [line for line in conversion.script.splitlines() if not line.startswith("#")]
-    assert not any("pip install" in line or "wget https" in line for line in body)
+    assert not any(
+        "pip install" in line or "pip3 install" in line or "wget https" in line for line in body
+    )
     assert "_hpc.sh('unzip data.zip')" in body
-    assert "_hpc.sh('pip list')" in body
+    assert "_hpc.sh('pip list')" in body and "_hpc.sh('pip3 list')" in body
     assert any("needs the Internet" in notice.message for notice in conversion.notices)
 
 
@@ -217,19 +228,11 @@ def test_colab_and_widgets_have_stand_ins(tmp_path: Path) -> None:
         "Real = type('Real', (), {'__module__': 'ipywidgets.widgets', 'value': 7})\n"
         "interact(lambda a: print(a), a=Real());",
         "widgets.jslink((s, 'value'), (s, 'value')).unlink()",
-        # A control of the notebook's own.
-        "from traitlets import Unicode, observe\nclass Own(widgets.DOMWidget):\n"
-        "    _view_name = Unicode('OwnView').tag(sync=True)\n    value = Unicode('a')\n"
-        "    @observe('value')\n    def _said(self, change): self.on_value(change['new'])\n"
-        "    def __init__(self, **named):\n        self.on_value = widgets.CallbackDispatcher()\n"
-        "        super().__init__(**named)",
-        "own = Own(description='x')\nown.on_value.register_callback(print)\n"
-        "own.value = 'b'\nown.value",
     ]
     ran = run_script(converted(tmp_path, cells), tmp_path / "script")
     assert ran.code == 0, ran.stderr
-    assert [ran.outputs[n].text for n in (2, 4, 5, 6, 8, 9, 10, 13)] == [
-        *("'here'", "5 a True 2", "3", "0.5 4", "1", "5 0.4 1.5", "7", "b\n'b'"),
+    assert [ran.outputs[n].text for n in (2, 4, 5, 6, 8, 9, 10)] == [
+        *("'here'", "5 a True 2", "3", "0.5 4", "1", "5 0.4 1.5", "7"),
     ]
     assert "not mounted" in ran.stderr
 
@@ -246,6 +249,43 @@ def test_questions_must_be_answered(tmp_path: Path) -> None:
     assert ran.code == 1 and "--set name=" in ran.stderr
     ran = run_script(conversion, tmp_path / "two", ["--set", "name=you"], {"KEY": "abc"})
     assert ran.outputs[1].text == "Who?\nhello you" and ran.outputs[2].text == "3"
+
+
+def test_debug_is_dropped_with_a_note(tmp_path: Path) -> None:
+    conversion = converted(tmp_path, ["1\n%debug", "print(2)"])
+    assert [(n.cell, n.line) for n in conversion.notices] == [(1, 2)]
+    assert "nobody is there" in conversion.notices[0].message
+    assert "%debug  (dropped)" in conversion.script
+    assert run_script(conversion, tmp_path / "script").outputs[2].text == "2"
+
+
+def test_cells_that_are_not_python_can_be_left_out(tmp_path: Path) -> None:
+    cells: list[AnyCell] = [
+        "x = 1",
+        "!pip install a\nx = ____ fill in",
+        "%%time\n...\ndef f(:",
+        "return 5",
+        "print(x)",
+    ]
+    path = write_notebook(tmp_path / "a.ipynb", cells)
+    assert [r.cell for r in convert(path).refusals] == [2, 3, 4]
+    assert "--skip-invalid" in str(convert(path).refusals[0])
+    conversion = convert(path, Options(frozenset(), skip_invalid=True))
+    assert conversion.ok and not conversion.prepare and not conversion.requirements
+    assert [n.cell for n in conversion.notices] == [2, 3, 4]
+    assert all("left out" in n.message for n in conversion.notices)
+    assert {change.cell for change in conversion.changes} == {1}
+    assert "# %% [cell 2] left out: it is not Python\n# !pip install a\n" in conversion.script
+    assert run_script(conversion, tmp_path / "script").outputs[5].text == "1"
+
+
+def test_a_notebook_that_runs_as_it_is_has_no_changes(tmp_path: Path) -> None:
+    from_ipython = "from IPython.core.completer import completion_matches"
+    conversion = converted(tmp_path, ["EPOCHS = 2\n!ls\n", f"{from_ipython}\nEPOCHS"])
+    assert len(conversion.changes) == 3 and len(conversion.notices) == 1
+    as_it_is = conversion.as_notebook()
+    assert [change.source for change in as_it_is.changes] == ["EPOCHS = 2"]
+    assert not as_it_is.notices and as_it_is.mode == "notebook"
 
 
 def test_a_question_in_a_loop_has_no_single_answer(tmp_path: Path) -> None:

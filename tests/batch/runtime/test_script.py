@@ -292,3 +292,11 @@ def test_a_chart_of_altair_is_a_page_and_its_text(tmp_path: Path) -> None:
     ran = run_script(converted(tmp_path, cells), tmp_path / "run")
     assert ran.outputs[2].text == "alt.Chart(...)", ran.stderr
     assert (ran.folder / "figures" / "cell02_1.html").exists()
+
+
+def test_a_cell_that_ends_without_a_line_end_keeps_its_line(tmp_path: Path) -> None:
+    cells = ["print('a', end='')", "print('b')", "print('c', end='')"]
+    ran = run_script(
+        converted(tmp_path, cells), tmp_path / "script", (), {"JUPYTER_HPC_MARK_CELLS": ""}
+    )
+    assert ran.stdout == "a\nb\nc"

@@ -239,6 +239,14 @@ def _dropper(why: str, what: str) -> Handler:
     return handler
 
 
+def _debug(use: Use, context: CellContext, line: int) -> Action:
+    """%debug: looks at the last error with a person; nothing is computed."""
+    if without_options(use.line, "b").strip():
+        raise Refused(f"{use.written!r}: nobody is there to type")
+    context.notice(line, "%debug waits for a person, and in a job nobody is there.")
+    return dropped("nobody is there to type")
+
+
 def _history(use: Use, context: CellContext, line: int) -> Action:
     """%history: the cells so far are known; what was typed elsewhere is not."""
     words = use.line.split()
@@ -261,14 +269,15 @@ LINE_MAGICS: dict[str, Handler] = {
     },
     **dict.fromkeys(("history", "hist"), _history),
     **dict.fromkeys(_ALIASES, _shell_alias),
-    **dict.fromkeys(("pip", "conda", "mamba", "micromamba", "uv"), _installer),
+    **dict.fromkeys(("pip", "pip3", "conda", "mamba", "micromamba", "uv"), _installer),
     **dict.fromkeys(("system", "sx", "shell"), _shell_word),
     **dict.fromkeys(("env", "set_env"), _env),
     **dict.fromkeys(("prun", "memit"), _once("lsTDrtci")),
     **dict.fromkeys(("lprun", "mprun", "snakeviz", "scalene"), _once("fmTDsu")),
     **dict.fromkeys(("edit", "ed", "recall", "rep", "rerun", "macro"), _refused("it edits code")),
     **dict.fromkeys(("save", "notebook"), _refused("it writes what was typed to a file")),
-    **dict.fromkeys(("debug", "pastebin"), _refused("nobody is there to type")),
+    "debug": _debug,
+    "pastebin": _refused("nobody is there to type"),
     "matplotlib": _matplotlib,
     "pylab": _pylab,
     "config": _config,

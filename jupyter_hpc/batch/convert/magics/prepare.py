@@ -20,7 +20,7 @@ _INSTALL_VERBS = {
     "npm": {"install", "i"},
     "jupyter": {"nbextension", "labextension", "serverextension"},
 }
-_SAME_AS = {"pip3": "pip", "mamba": "conda", "micromamba": "conda", "yarn": "npm"}
+_SAME_AS = {"mamba": "conda", "micromamba": "conda", "yarn": "npm"}
 _SYSTEM = frozenset({"apt", "apt-get", "aptitude", "yum", "dnf", "brew", "dpkg", "snap"})
 _SYSTEM |= {"add-apt-repository", "apk", "update-alternatives"}
 _DOWNLOADERS = frozenset(
@@ -123,7 +123,8 @@ def _kind(command: str) -> Kind:
                 return "download"
         elif rest[:2] == ["setup.py", "install"] or rest[:2] == ["setup.py", "develop"]:
             return "install"
-    program = _SAME_AS.get(re.sub(r"^pip[\d.]+$", "pip", program), program)
+    program = re.sub(r"^pip[\d.]+$", "pip", program)
+    program = _SAME_AS.get(program, program)
     verb = next((word for word in rest if not word.startswith("-")), "")
     if program in _INSTALL_VERBS and verb in _INSTALL_VERBS[program]:
         return "install"

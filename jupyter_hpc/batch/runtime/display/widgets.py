@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -135,38 +134,10 @@ def interactive_output(function: Callable[..., Any], controls: dict[str, Any]) -
 _DEFAULTS = {"Int": 0, "Float": 0.0, "Text": "", "Check": False, "Toggle": False, "HTML": ""}
 
 
-#: What controls that a notebook defines itself are derived from.
-_BASES = ("DOMWidget", "CoreWidget", "ValueWidget")
-
-
 def widget_kind(name: str) -> Any:
     """The class of that name in ipywidgets, whatever it is."""
-    traitlets: Any = sys.modules.get("traitlets")
-    if name in _BASES and traitlets is not None:
-        traits = traitlets.HasTraits
-        return type(traits)(name, (traits, Widget), {})
     default = next((value for start, value in _DEFAULTS.items() if name.startswith(start)), None)
     return type(name, (Widget,), {"default": default})
-
-
-class CallbackDispatcher:
-    """Calls what was registered; a control of the notebook's own may have one."""
-
-    def __init__(self, **_: Any) -> None:
-        self.callbacks: list[Callable[..., Any]] = []
-
-    def __call__(self, *values: Any, **named: Any) -> Any:
-        answer = None
-        for callback in self.callbacks:
-            given = callback(*values, **named)
-            answer = given if given is not None else answer
-        return answer
-
-    def register_callback(self, callback: Callable[..., Any], remove: bool = False) -> None:
-        if remove and callback in self.callbacks:
-            self.callbacks.remove(callback)
-        elif not remove and callback not in self.callbacks:
-            self.callbacks.append(callback)
 
 
 class _Widgets:
@@ -174,7 +145,7 @@ class _Widgets:
 
     interact, interact_manual = interact, interact_manual
     interactive, interactive_output = staticmethod(interactive), staticmethod(interactive_output)
-    fixed, Widget, CallbackDispatcher = fixed, Widget, CallbackDispatcher
+    fixed, Widget = fixed, Widget
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

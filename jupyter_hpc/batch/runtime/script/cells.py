@@ -22,6 +22,7 @@ from jupyter_hpc.batch.runtime.script.state import (
     MARK_VARIABLE,
     RUN,
     TIME_BOX_VARIABLE,
+    end_line,
     watch_line_ends,
 )
 
@@ -70,6 +71,7 @@ def start(
 def cell(number: int) -> None:
     """A new cell begins: what the last one has drawn is saved under its own number."""
     _end_of_cell()
+    end_line()  # outputs of two cells do not share a line
     RUN.cell = number
     RUN.executed += 1
     if os.environ.get(MARK_VARIABLE):
