@@ -92,10 +92,11 @@ class FaultProxy:
 
         self._do(reset())
 
-    def forget(self) -> None:
-        """From now on what is open leads nowhere; new connections pass."""
+    def forget(self, after: int = 0) -> None:
+        """What is open leads nowhere, after so many more bytes of the host; new ones pass."""
         for flow in list(self._flows):
-            flow.forgotten = True
+            flow.forgotten = not after
+            flow.stall_after = flow.brought + after
 
     def cut_after(self, count: int) -> None:
         self._cut_after = count

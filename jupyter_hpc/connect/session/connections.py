@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress, StepRunner
-from jupyter_hpc.connect.session.retry import LoginLimit
+from jupyter_hpc.connect.session.retry import LoginLimit, Patience
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection
 from jupyter_hpc.connect.ssh.login import KeyRing, Reachable, find_master, open_login, probe
 from jupyter_hpc.connect.ssh.prompts import NoPrompter, Prompter
@@ -36,12 +36,11 @@ T = TypeVar("T")
 #: A second hop, or a pipe, through a healthy login connection takes a fraction of this.
 _HOP_SECONDS = 15.0
 
-#: A login that is under way is given up when the host says nothing for so long: the network may
-#: have forgotten the connection. Twice the time that a whole login took, within these bounds.
-_QUIET_SECONDS = (3.0, 15.0)
+#: How long the login host may take to run nothing.
+_ANSWER_SECONDS = 2.0
 
-#: While a pipe is made, the login host is asked for an answer so often, and waited for so long.
-_ANSWER_EVERY_SECONDS, _ANSWER_SECONDS = 1.0, 2.0
+#: Between two looks whether there is a login connection yet.
+_LOOK_SECONDS = 0.1
 
 
 class ClusterConnections:
@@ -65,7 +64,7 @@ class ClusterConnections:
         self._job_id = ""
         self._needs_person = False
         self._logging_in = False
-        self._quiet = _QUIET_SECONDS[0]
+        self._patience = Patience()
         self.login_limit = LoginLimit()
 
     @property
@@ -116,8 +115,7 @@ class ClusterConnections:
         began = time.monotonic()
         self._logging_in = True
         # Where a person may be asked, a slow answer is better than another question.
-        quiet = self._quiet if isinstance(prompter, NoPrompter) else None
-        shortest, longest = _QUIET_SECONDS
+        quiet = self._patience.seconds if isinstance(prompter, NoPrompter) else None
         try:
             login = await open_login(
                 settings, prompter, ring=self._ring, reachable=reachable, quiet=quiet
@@ -126,13 +124,12 @@ class ClusterConnections:
             # The profile's own sentence often says what is missing: a VPN, a running demo.
             raise UsageError(error.message, f"{error.hint} {settings.network}".strip()) from error
         except Unreachable:
-            self._quiet = min(longest, self._quiet * 2)
+            self._patience.gave_up()
             raise
         finally:
             self._logging_in = False
         if not login.needs_person:
-            took = time.monotonic() - began
-            self._quiet = min(longest, max(shortest, 2 * took))
+            self._patience.answered(time.monotonic() - began)
         return login
 
     async def approach(self, node: str, job_id: str) -> None:
@@ -241,9 +238,13 @@ class ClusterConnections:
         could replace.
         """
         while True:
-            await asyncio.sleep(_ANSWER_EVERY_SECONDS)
-            trusted = not self.alive or self._logging_in or self._needs_person
-            if not trusted and not await self.login_answers():
+            if not self.alive or self._logging_in or self._needs_person:
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
+            login = self.login
+            await login.wait_silent(self._patience.seconds)
+            if self._connections is not None and self._connections.login is login:
+                self._patience.gave_up()
                 self.close()
                 return
 

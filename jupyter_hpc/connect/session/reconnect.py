@@ -183,7 +183,7 @@ class PipeReconnect:
             await asyncio.wait((doing, lost), return_when=asyncio.FIRST_COMPLETED)
             if not doing.done():
                 raise Unreachable(
-                    "The login host fell silent before the connection was made.",
+                    "The connection to the login host was lost before a pipe was open.",
                     "It is tried again.",
                 )
             await doing

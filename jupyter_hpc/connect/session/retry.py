@@ -14,7 +14,8 @@ key is never repeated unasked: some sites ban for a day after five failures.
 at a time, because one that began while the network was away retries only after 1, 3, 7 s; they
 send nothing that counts as a login attempt.
 
-`LoginLimit` keeps logins that nobody asked for within what a site takes for a person's.
+`LoginLimit` keeps logins that nobody asked for within what a site takes for a person's;
+`Patience` says when a login that has fallen silent is given up.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _SAYS_NO = (PipeRefused, RelayGone, SlurmError, CommandError)
 class RetryTiming:
     """Seconds, all of them."""
 
-    first_pause: float = 0.25
+    first_pause: float = 0.1
     away_pause: float = 2.0  # the longest after a network that is away
     longest_pause: float = 30.0  # and after a host that says no
     attempt_limit: float = 45.0  # of an attempt that asks nobody
@@ -75,15 +76,35 @@ class RetryTiming:
     probe_patiently: float = 5.0
 
 
-#: Logins without a pause; then so many so far apart; then so far apart for good. In an hour
-#: these are fewer than 200.
-_FREE_LOGINS = 10
-_BRISK_LOGINS, _BRISK_SECONDS = 60, 3.0
-_SLOW_SECONDS = 30.0
+#: So many logins may come at once, and one more for every so many seconds; in a longer run so
+#: many, and one more for every so many seconds. In an hour these are fewer than 200.
+_AT_ONCE, _BRISK_SECONDS = 10, 3.0
+_IN_ALL, _SLOW_SECONDS = 60, 30.0
 
 #: So long a connection has to serve to make up for its login; a good minute makes up for all.
 _FORGIVEN_SECONDS = 6.0
 _GOOD_SECONDS = 60.0
+
+
+class _Bucket:
+    """So many may be taken at once, and one more for every `seconds` that pass."""
+
+    def __init__(self, size: int, seconds: float, now: float) -> None:
+        self.size = size
+        self.seconds = seconds
+        self._level, self._at = float(size), now
+
+    def level(self, now: float) -> float:
+        return min(self.size, self._level + (now - self._at) / self.seconds)
+
+    def take(self, count: float, now: float) -> None:
+        """Never below nothing; a negative count puts back, and never more than fits."""
+        self._level, self._at = max(0.0, min(self.size, self.level(now) - count)), now
+
+    def wait(self, now: float) -> float:
+        """Seconds until there is a whole one; who has waited that long need not wait a rest."""
+        left = max(0.0, 1.0 - self.level(now)) * self.seconds
+        return left if left > 1e-3 else 0.0
 
 
 class LoginLimit:
@@ -96,40 +117,70 @@ class LoginLimit:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._count = 0
-        self._first = self._last = clock()
+        self._brisk = _Bucket(_AT_ONCE, _BRISK_SECONDS, clock())
+        self._slow = _Bucket(_IN_ALL, _SLOW_SECONDS, clock())
+        self._count, self._first = 0, clock()
 
     def completed(self) -> None:
         """A login that nobody asked for was accepted."""
-        self._last = self._clock()
-        if not self._count:
-            self._first = self._last
+        now = self._clock()
+        if self._slow.level(now) == self._slow.size:
+            self._count, self._first = 0, now
         self._count += 1
+        self._brisk.take(1, now)
+        self._slow.take(1, now)
 
     def served(self, seconds: float) -> None:
         """The connection was good for so long."""
-        forgiven = int(seconds / _FORGIVEN_SECONDS)
-        self._count = 0 if seconds >= _GOOD_SECONDS else max(0, self._count - forgiven)
+        if seconds >= _GOOD_SECONDS:
+            self.forgive()
+        else:
+            self._slow.take(-seconds / _FORGIVEN_SECONDS, self._clock())
 
     def forgive(self) -> None:
         """A person wants the next login now, and will want the one after."""
-        self._count = 0
+        for bucket in (self._brisk, self._slow):
+            bucket.take(-bucket.size, self._clock())
 
     def check(self, host: str) -> None:
         """LoginsPaused if the next login has to wait."""
-        if self._count < _FREE_LOGINS:
-            return
-        apart = _BRISK_SECONDS if self._count < _BRISK_LOGINS else _SLOW_SECONDS
-        left = self._last + apart - self._clock()
+        now = self._clock()
+        left = max(self._brisk.wait(now), self._slow.wait(now))
         if left > 0:
-            span = duration(self._clock() - self._first)
             raise LoginsPaused(
-                f"{host} has accepted {self._count} logins in {span}, and none of the connections "
-                f"lasted; so the next login waits {max(1, round(left))} s, lest the site takes "
-                "them for an attack.",
+                f"{host} has accepted {self._count} logins in {duration(now - self._first)}, and "
+                f"none of the connections lasted; so the next login waits {max(1, round(left))} s, "
+                "lest the site takes them for an attack.",
                 "See what ends them, with ssh to that host; or try now.",
                 left,
             )
+
+
+#: Seconds for which a login host may say nothing in the middle of a login: at least, once a
+#: login has fallen silent, and at most.
+_QUIET_SECONDS = (0.5, 3.0, 15.0)
+
+
+class Patience:
+    """For how many seconds a login host may say nothing before it is given up.
+
+    A network that has forgotten a connection says nothing for ever, and a new one passes. Twice
+    the time that a whole login took is long: it has many answers in it. Who was given up too
+    soon gets more time at once, because a host takes many logins that are left for an attack.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = _QUIET_SECONDS[1]
+
+    def answered(self, took: float) -> None:
+        """A whole login took so long."""
+        shortest, _, longest = _QUIET_SECONDS
+        self.seconds = min(longest, max(shortest, 2 * took))
+
+    def gave_up(self) -> None:
+        """The host was given up."""
+        _, longer, longest = _QUIET_SECONDS
+        self.seconds = min(longest, max(longer, 2 * self.seconds))
 
 
 class Retry:

@@ -9,7 +9,8 @@ an answer is not even begun: beginning may already send a push to somebody's pho
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import asyncssh
@@ -46,7 +47,7 @@ class Client(asyncssh.SSHClient):
         self.needed_person = False
         #: A question is open at this moment; time does not count against the handshake.
         self.asking = False
-        #: Keys are being used; one in an agent or a token may wait for a finger.
+        #: An agent is at work; a key in a token may wait for a finger.
         self.signing = False
         #: The key that the host showed and that no known_hosts file has.
         self.unknown_key: asyncssh.SSHKey | None = None
@@ -71,16 +72,37 @@ class Client(asyncssh.SSHClient):
         wanted, self._identities = self._identities, None
         if wanted is None:
             return None
-        self._agent, offered = await wanted.from_agent()
+        with self._at_work():
+            self._agent, offered = await wanted.from_agent()
         offered += wanted.in_files(offered)
         for pair in offered:
             comment = pair.get_comment(errors="replace") or pair.get_algorithm()
             self._note(f"key {printable(comment, 120)}")
-        self.signing = bool(offered)
+            self._watch(pair)
         return offered
 
+    def _watch(self, pair: asyncssh.SSHKeyPair) -> None:
+        """Know when it signs. Only what may take its time has a `sign_async`."""
+        if not hasattr(pair, "sign_async"):
+            return
+        sign = pair.sign_async
+
+        async def sign_async(data: bytes) -> bytes:
+            with self._at_work():
+                signature: bytes = await sign(data)
+            return signature
+
+        pair.sign_async = sign_async
+
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        self.signing = True
+        try:
+            yield
+        finally:
+            self.signing = False
+
     def auth_completed(self) -> None:
-        self.signing = False
         self._close_agent()
 
     def connection_lost(self, exc: Exception | None) -> None:

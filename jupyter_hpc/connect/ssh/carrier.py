@@ -55,7 +55,6 @@ class Carrier(asyncio.Transport):
         self._gathered: list[bytes] = []
         self.gathered_bytes = 0
         self.received = 0
-        self.unanswered = False
 
     def open(self, below: _Below) -> None:
         """Begin to carry."""
@@ -69,14 +68,12 @@ class Carrier(asyncio.Transport):
         the loop, and would until then take what follows.
         """
         self.received += 1
-        self.unanswered = False
         if self.connection.get_extra_info(_CARRIED) is not None:
             self.connection.data_received(data)
 
     # What the connection asks of its transport.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.unanswered = True
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self.flush)
         self._gathered.append(bytes(data))
@@ -124,11 +121,6 @@ class Tunnel(ABC):
     def received(self) -> int:
         """How often bytes have come: whoever looks twice knows whether the host is silent."""
         return self._carrier.received
-
-    @property
-    def unanswered(self) -> bool:
-        """Whether it is the host's turn: something was sent since it last spoke."""
-        return self._carrier.unanswered
 
     async def create_connection(self, factory: Any, host: str, port: int) -> Any:
         """Called by asyncssh: the transport, and the connection that `factory` makes."""

@@ -29,6 +29,9 @@ _SESSION_CLEANUP_SECONDS = 3.0
 #: How long the command that does nothing may take, where a site runs another in its place.
 _MAX_NOTHING_SECONDS = 10.0
 
+#: So often a host is asked for an answer before its silence is held against it.
+_MAX_QUESTIONS = 2
+
 
 class SshConnection:
     """One authenticated hop made by asyncssh."""
@@ -156,6 +159,15 @@ class SshLogin(SshConnection):
     @property
     def needs_person(self) -> bool:
         return self._needs_person
+
+    async def wait_silent(self, seconds: float) -> None:
+        connection = self._hop.connection
+        connection.set_keepalive(seconds / (_MAX_QUESTIONS + 1), _MAX_QUESTIONS)
+        try:
+            await connection.wait_closed()
+        finally:
+            if not self.closed:
+                connection.set_keepalive(*self._hop.keepalive)
 
     async def open_tcp(self, host: str, port: int, *, timeout: float = 15.0) -> BytePipe:
         opening: Any = self._hop.connection.create_connection(

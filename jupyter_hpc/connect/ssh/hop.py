@@ -64,6 +64,7 @@ class Hop:
     connection: asyncssh.SSHClientConnection
     settings: Settings
     needed_person: bool
+    keepalive: tuple[float, int]
     carrier: Tunnel | None = None
 
 
@@ -92,11 +93,18 @@ async def open_hop(
         known = known_keys(settings, extra_known)
         try:
             carrier = _carrier(sock, through)
+            keepalive = _keepalive(settings, carrier)
             connection = await _handshake(
-                client, settings, known + trusted, carrier, proxy_command, (timeout, quiet)
+                client,
+                settings,
+                known + trusted,
+                carrier,
+                proxy_command,
+                keepalive,
+                (timeout, quiet),
             )
             _log.info("logged in to %s as %s; %s", *_login_facts(client, settings))
-            return Hop(connection, settings, client.needed_person, carrier)
+            return Hop(connection, settings, client.needed_person, keepalive, carrier)
         except asyncssh.HostKeyNotVerifiable as error:
             if client.unknown_key is None or last_try:
                 raise HostKeyRefused(
@@ -119,19 +127,27 @@ def _carrier(sock: socket.socket | None, through: Hop | None) -> Tunnel | None:
     return SocketCarrier(sock) if sock is not None else None
 
 
+def _keepalive(settings: Settings, carrier: Tunnel | None) -> tuple[float, int]:
+    """Seconds between two keepalives, and how many may stay without an answer."""
+    count = max(settings.option("ServerAliveCountMax", 0), _KEEPALIVE_COUNT)
+    if isinstance(carrier, ChannelCarrier):
+        # The hop below keeps NAT entries open; a timer that every packet restarts is not free.
+        return 0, count
+    return settings.option("ServerAliveInterval") or _KEEPALIVE_SECONDS, count
+
+
 async def _handshake(
     client: Client,
     settings: Settings,
     known: list[KnownKey],
     carrier: Tunnel | None,
     proxy_command: list[str] | None,
+    keepalive: tuple[float, int],
     limits: tuple[float, float],
 ) -> asyncssh.SSHClientConnection:
     options = _options(client, settings, known)
     options["tunnel"] = carrier
-    if isinstance(carrier, ChannelCarrier):
-        # The hop below keeps NAT entries open; a timer that every packet restarts is not free.
-        options["keepalive_interval"] = 0
+    options["keepalive_interval"], options["keepalive_count_max"] = keepalive
     if carrier is not None:
         options["proxy_command"] = None
     elif proxy_command is not None:
@@ -165,8 +181,6 @@ def _options(client: Client, settings: Settings, known: list[KnownKey]) -> dict[
         "request_pty": False,
         "connect_timeout": None,
         "login_timeout": 0,
-        "keepalive_interval": settings.option("ServerAliveInterval") or _KEEPALIVE_SECONDS,
-        "keepalive_count_max": max(settings.option("ServerAliveCountMax", 0), _KEEPALIVE_COUNT),
     }
     if settings.target.user:
         options["username"] = settings.target.user
@@ -189,8 +203,8 @@ async def _patiently(
     limits: tuple[float, float],
 ) -> asyncssh.SSHClientConnection:
     """Wait for the handshake; the time of open questions does not count."""
-    step, spent, silent, received = 0.25, 0.0, 0.0, -1
     timeout, quiet = limits
+    step, spent, silent, received = min(0.25, quiet / 5), 0.0, 0.0, -1
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=step)
@@ -198,7 +212,7 @@ async def _patiently(
                 break
             heard = carrier is None or carrier.received != received
             received = carrier.received if carrier is not None else 0
-            ours = client.asking or (client.signing and carrier and not carrier.unanswered)
+            ours = client.asking or client.signing
             spent += 0.0 if client.asking else step
             silent = 0.0 if heard or ours else silent + step
             if spent >= timeout or silent >= quiet:

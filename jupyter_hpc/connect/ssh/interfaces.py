@@ -118,6 +118,11 @@ class LoginConnection(Connection, Protocol):
         """A new login would need an answer, so it must never be tried unasked."""
         ...
 
+    async def wait_silent(self, seconds: float) -> None:
+        """Returns when the host has said nothing for so long, though it was asked, and the
+        connection is closed for it; or when it is gone for another reason."""
+        ...
+
     async def open_tcp(self, host: str, port: int, *, timeout: float = 15.0) -> BytePipe:
         """A TCP connection that begins on the login host. Raises PipeRefused."""
         ...

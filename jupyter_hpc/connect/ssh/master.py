@@ -118,6 +118,10 @@ class MasterLogin:
             if not self.closed and not await _answers(self._target, self._control_path):
                 self.close()
 
+    async def wait_silent(self, seconds: float) -> None:
+        """Silence is the user's to judge, whose connection it is."""
+        await self.wait_closed()
+
     def close(self) -> None:
         """End what we run over the master; the master itself belongs to the user."""
         self._closed.set()

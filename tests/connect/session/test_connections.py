@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from jupyter_hpc.connect.session import connections as module
 from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.errors import LoginsPaused, Unreachable
-from jupyter_hpc.runner import Completed
 from tests.waiting import stays
 
 
@@ -25,20 +23,23 @@ class Login:
     needs_person = False
 
     def __init__(self) -> None:
-        self.answers = True
-        self.runner = SimpleNamespace(run=self.run)
+        self.silent = asyncio.Event()
 
-    async def run(self, argv: list[str], timeout: float) -> Completed:
-        if not self.answers:
-            raise Unreachable("Silence.")
-        return Completed(tuple(argv), 0, "", "")
+    async def wait_silent(self, seconds: float) -> None:
+        await self.silent.wait()
 
     def close(self) -> None:
         self.closed = True
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def quiets() -> list[float | None]:
+    """For how long each login might say nothing."""
+    return []
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch, quiets: list[float | None]) -> list[Any]:
     """What the next logins come to; a login that works if there is nothing left."""
     answers: list[Any] = []
 
@@ -49,9 +50,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise answer
         return answer
 
-    quiets: list[float | None] = []
     monkeypatch.setattr(module, "open_login", open_login)
-    monkeypatch.setattr(module, "_ANSWER_EVERY_SECONDS", 0.01)
     return answers
 
 
@@ -79,14 +78,44 @@ async def test_a_login_that_does_not_answer_is_lost_and_closed(answers: list[Any
     await cluster.log_in(ask=True)
     lost = asyncio.create_task(cluster.lost())
     await stays(lambda: not lost.done(), seconds=0.2)
-    login.answers = False
+    login.silent.set()
     await asyncio.wait_for(lost, 10)
     assert login.closed and not cluster.alive
 
 
+async def test_a_new_login_is_watched_in_place_of_the_old(answers: list[Any]) -> None:
+    cluster, old = connections(), Login()
+    answers.append(old)
+    await cluster.log_in(ask=True)
+    lost = asyncio.create_task(cluster.lost())
+    await stays(lambda: not lost.done(), seconds=0.1)
+    await cluster.log_in(ask=False)
+    old.silent.set()
+    await stays(lambda: not lost.done() and cluster.alive, seconds=0.3)
+    lost.cancel()
+
+
+async def test_who_was_given_up_gets_more_time(
+    answers: list[Any], quiets: list[float | None]
+) -> None:
+    cluster, login = connections(), Login()
+    await cluster.log_in(ask=True)
+    answers += [Unreachable("Silence."), Unreachable("Silence."), login]
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            await cluster.log_in(ask=False)
+    await cluster.log_in(ask=False)
+    login.silent.set()
+    await cluster.lost()
+    await cluster.log_in(ask=False)
+    # At first nothing is known; then half a second after a quick login, and patience after silence.
+    assert quiets == [3.0, 0.5, 3.0, 6.0, 3.0]
+
+
 async def test_a_login_that_a_person_made_is_never_given_up(answers: list[Any]) -> None:
     cluster, login = connections(), Login()
-    login.needs_person, login.answers = True, False
+    login.needs_person = True
+    login.silent.set()
     answers.append(login)
     await cluster.log_in(ask=True)
     lost = asyncio.create_task(cluster.lost())

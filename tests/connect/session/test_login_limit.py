@@ -62,16 +62,30 @@ def test_resets_every_ten_seconds_never_make_a_login_wait() -> None:
         limit.served(9)
 
 
-def test_twenty_cuts_in_a_row_wait_no_longer_than_three_seconds() -> None:
+def test_twenty_cuts_in_the_login_never_make_one_wait() -> None:
     clock = Clock()
     limit = LoginLimit(clock)
     for _ in range(20):
         for _ in range(2):
-            assert waits(limit) <= 3
-            clock.now += waits(limit) + 0.5
+            assert waits(limit) == 0
+            clock.now += 0.5
             limit.completed()
         clock.now += 5
         limit.served(5)
+
+
+def test_ten_at_once_then_three_seconds_apart() -> None:
+    clock = Clock()
+    limit = LoginLimit(clock)
+    for _ in range(10):
+        assert waits(limit) == 0
+        limit.completed()
+    assert waits(limit) == pytest.approx(3)
+    clock.now += 30
+    for _ in range(10):
+        assert waits(limit) == 0
+        limit.completed()
+    assert waits(limit) == pytest.approx(3)
 
 
 def test_a_good_minute_makes_up_for_all() -> None:
@@ -79,7 +93,7 @@ def test_a_good_minute_makes_up_for_all() -> None:
     limit = LoginLimit(clock)
     for _ in range(100):
         limit.completed()
-    assert waits(limit) == 30
+    assert waits(limit) == pytest.approx(30)
     limit.served(59)
     assert waits(limit) > 0
     limit.served(60)

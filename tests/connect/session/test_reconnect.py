@@ -88,7 +88,7 @@ async def test_an_attempt_ends_when_the_way_to_the_login_host_is_lost(node: Rela
     world.way_lost.clear()
     world.pipe_answers.set()
     await world.up(2)
-    assert "fell silent" in str(world.outage.failures[0][0])
+    assert "was lost" in str(world.outage.failures[0][0])
     await world.stop()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Iterator
@@ -142,6 +143,26 @@ async def test_the_agent_and_identities_only(
             await open_login(write_home(home, site, extra=only[:-5] + "wrong"), NoPrompter())
         with pytest.raises(AuthenticationFailed):
             await open_login(write_home(home, site), NoPrompter())
+
+
+async def test_an_agent_that_waits_for_a_finger_is_no_silent_host(
+    home: Path, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = write_key(home / "right")
+    environment = {**os.environ, "SSH_AUTH_SOCK": agent}
+    subprocess.run(["ssh-add", "-q", str(home / "right")], check=True, env=environment)
+    (home / "right").unlink()
+    sign = asyncssh.SSHAgentKeyPair.sign_async
+
+    async def slowly(self: asyncssh.SSHAgentKeyPair, data: bytes) -> bytes:
+        await asyncio.sleep(1.0)  # sleep: the finger
+        return await sign(self, data)
+
+    monkeypatch.setattr(asyncssh.SSHAgentKeyPair, "sign_async", slowly)
+    async with Site(key=key).open() as site:
+        login = write_home(home, site, extra=f"  IdentityAgent {agent}")
+        (await open_login(login, NoPrompter(), quiet=0.4)).close()
+    assert site.users == ["ada"]
 
 
 async def test_certificates(home: Path) -> None:

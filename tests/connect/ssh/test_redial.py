@@ -6,18 +6,20 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.ssh import login as login_module
+from jupyter_hpc.connect.ssh.auth import Client
 from jupyter_hpc.connect.ssh.keys import KeyRing
 from jupyter_hpc.connect.ssh.login import open_login, probe
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.errors import Unreachable
 from tests.connect.fault_proxy import FaultProxy
 from tests.connect.ssh.helpers import Site, write_home, write_key
-from tests.waiting import until
+from tests.waiting import stays, until
 
 
 @pytest.fixture
@@ -152,6 +154,48 @@ async def test_a_login_that_falls_silent_is_given_up(
         await open_login(behind, NoPrompter(), quiet=1.0)
     assert time.monotonic() - began < 15
     (await open_login(behind, NoPrompter(), quiet=1.0)).close()
+
+
+@pytest.mark.parametrize("bytes_more", [0, 20, 60])
+async def test_silence_while_keys_are_offered_is_the_host_s(
+    behind: Login, network: FaultProxy, bytes_more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the middle of a packet, when the host was the last to speak."""
+    offer = Client.public_key_auth_requested
+
+    async def offer_then_silence(self: Client) -> Any:
+        network.forget(after=bytes_more)
+        return await offer(self)
+
+    monkeypatch.setattr(Client, "public_key_auth_requested", offer_then_silence)
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match="did not go on"):
+        await open_login(behind, NoPrompter(), quiet=0.5)
+    assert time.monotonic() - began < 15
+
+
+async def test_a_login_that_falls_silent_once_it_is_made_is_closed(
+    behind: Login, network: FaultProxy
+) -> None:
+    login = await open_login(behind, NoPrompter())
+    silent = asyncio.create_task(login.wait_silent(0.5))
+    await stays(lambda: not silent.done(), seconds=1.5)
+    network.forget()
+    await asyncio.wait_for(silent, 15)
+    assert login.closed
+
+
+async def test_one_that_is_no_longer_watched_may_be_silent(
+    behind: Login, network: FaultProxy
+) -> None:
+    login = await open_login(behind, NoPrompter())
+    silent = asyncio.create_task(login.wait_silent(0.3))
+    await stays(lambda: not silent.done(), seconds=0.2)
+    silent.cancel()
+    await asyncio.gather(silent, return_exceptions=True)
+    network.mode = "stall"
+    await stays(lambda: not login.closed, seconds=1.5)
+    login.close()
 
 
 async def test_a_slow_network_is_no_silence(behind: Login, network: FaultProxy, site: Site) -> None:

@@ -64,7 +64,7 @@ async def test_a_session_that_comes_too_late_is_closed_and_runs_nothing() -> Non
         "127.0.0.1", server.get_port(), known_hosts=None, username="ada", client_keys=None
     )
     settings: Any = None
-    hop = Hop(client, settings, False)
+    hop = Hop(client, settings, False, (0, 3))
     connection = SshConnection("site", hop, ())
     with pytest.raises(Unreachable, match="did not start"):
         await connection.start("late", timeout=0.2)
