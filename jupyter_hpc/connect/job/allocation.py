@@ -12,14 +12,14 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.events import Ended, Pending, Sink, Warned
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.endings import why_ended
 from jupyter_hpc.connect.job.remote import Account
-from jupyter_hpc.connect.job.request import session_name
+from jupyter_hpc.connect.job.request import OwnJobs, session_name
 from jupyter_hpc.connect.job.scripts import EXIT_LINE
 from jupyter_hpc.errors import (
     CommandError,
@@ -96,11 +96,12 @@ class Launch:
 
 async def find_job(slurm: SlurmClient, name: str) -> Job | None:
     """The living job of that name: a running one before a waiting one, the oldest first."""
-    jobs = await _living_jobs(slurm, name)
+    jobs = await living_jobs(slurm, name)
     return min(jobs, key=lambda job: (job.phase is Phase.PENDING, _age_order(job)), default=None)
 
 
-async def _living_jobs(slurm: SlurmClient, name: str) -> list[Job]:
+async def living_jobs(slurm: SlurmClient, name: str) -> list[Job]:
+    """The jobs of that name that wait or run."""
     return [job for job in await slurm.my_jobs(name=name) if job.phase in _ALIVE]
 
 
@@ -121,8 +122,8 @@ def _never_starts(job: Job) -> SubmitRejected:
 class Allocator:
     """Finds the job of one session, asks for it where there is none, and waits for it.
 
-    Its job has a name that every machine knows, so it is never asked for twice. `asked` gets
-    the numbers of the jobs that were asked for here, as soon as they are known.
+    Its job has a name that every machine knows, so it is never asked for twice. `asked` knows
+    the jobs that were asked for here, their numbers as soon as they are known.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Allocator:
         slurm: SlurmClient,
         launch: Launch,
         sink: Sink,
-        asked: set[str],
+        asked: OwnJobs,
     ) -> None:
         self._profile = profile
         self._asked = asked
@@ -159,6 +160,7 @@ class Allocator:
         """
         if self._launch.undecided:
             await self._decide()
+        request = replace(request, comment=self._asked.mark)
         requested = await (
             self._sbatch(request) if self._launch.method == "sbatch" else self._salloc(request)
         )
@@ -175,13 +177,14 @@ class Allocator:
     async def _oldest(self, name: str) -> Job | None:
         """The oldest job of that name: in whatever state they are, all laptops choose it."""
         try:
-            return min(await _living_jobs(self._slurm, name), key=_age_order, default=None)
+            return min(await living_jobs(self._slurm, name), key=_age_order, default=None)
         except (SlurmUnavailable, CommandTimeout):
             return None  # our own job is in the queue; whoever asks next finds it there
 
     def adopted(self, job: Job) -> RequestedJob:
-        """A job that another connect asked for; its salloc writes where ours would."""
-        _log.info("job %s adopted, it is %s", job.job_id, job.phase.name)
+        """A job that exists, mostly another connect's; its salloc writes where ours would."""
+        whose = "ours" if self._asked.recognise(job) else "adopted"
+        _log.info("job %s is %s, and %s", job.job_id, whose, job.phase.name)
         return RequestedJob(job.job_id, f"{self._account.job_folder(job.job_id)}/salloc.log", job)
 
     async def _keep_log(self, requested: RequestedJob) -> str:

@@ -17,18 +17,25 @@ from typing import Protocol
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.events import Sink, Warned
 from jupyter_hpc.connect.job import remote
-from jupyter_hpc.connect.job.allocation import CONNECT_AGAIN, Allocator, Launch, find_job
+from jupyter_hpc.connect.job.allocation import (
+    CONNECT_AGAIN,
+    Allocator,
+    Launch,
+    find_job,
+    living_jobs,
+)
 from jupyter_hpc.connect.job.endings import cancel_for_sure
 from jupyter_hpc.connect.job.existing import Choice, check_limits, choose, mismatch
 from jupyter_hpc.connect.job.failures import explain_exit
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
 from jupyter_hpc.connect.job.remote import Account, prepare_account
-from jupyter_hpc.connect.job.request import request_for, session_name, session_of
+from jupyter_hpc.connect.job.request import OwnJobs, request_for, session_name, session_of
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.errors import (
     HpcError,
     SessionEnded,
+    SubmitRejected,
     UnreadableAnswer,
 )
 from jupyter_hpc.runner import Runner
@@ -119,7 +126,7 @@ class JobOpener:
     ) -> None:
         self.job_id = ""
         self.asking = False
-        self._asked: set[str] = set()
+        self._asked = OwnJobs()
         self._name = ""
         self._profile = profile
         self._options = options
@@ -136,17 +143,16 @@ class JobOpener:
 
     async def asked_for(self) -> str:
         """The number of a job that may have been asked for when the work was given up; or ""."""
-        job = await find_job(SlurmClient(self._runner), self._name)
-        if job is None:
-            return ""
-        self._asked.add(job.job_id)
-        self.job_id, self.asking = job.job_id, False
-        return job.job_id
+        jobs = await living_jobs(SlurmClient(self._runner), self._name)
+        ours = next((job.job_id for job in jobs if self._asked.recognise(job)), "")
+        if ours:
+            self.job_id, self.asking = ours, False
+        return ours
 
     async def open(self) -> OpenJob:
         """The session's job, adopted or asked for, once it runs."""
         slurm = SlurmClient(self._runner)
-        first = not self._name
+        first, unsure = not self._name, self.asking
         name = self._name or session_name(self._profile.name, self._options.number)
         numbered = self._options.new and not self._name
         # Side by side: over a long line every question costs two round trips.
@@ -183,11 +189,27 @@ class JobOpener:
             request = request_for(self._profile, allocation, name)
             await check_limits(slurm, request)
             self.asking = True
-            requested = await allocator.submit(request)
+            try:
+                requested = await allocator.submit(request)
+            except SubmitRejected:
+                self.asking = False
+                raise
         else:
             requested = allocator.adopted(job)
         self.job_id, self.asking = requested.job_id, False
-        return OpenJob(requested.running or await allocator.wait(requested), account)
+        opened = OpenJob(requested.running or await allocator.wait(requested), account)
+        if unsure:
+            await self._cancel_doubles(slurm)
+        return opened
+
+    async def _cancel_doubles(self, slurm: SlurmClient) -> None:
+        """A salloc whose answer was lost may have got its job after another was asked for."""
+        jobs = await living_jobs(slurm, self._name)
+        doubles = [job.job_id for job in jobs if job.comment == self._asked.mark]
+        doubles = [job_id for job_id in doubles if job_id != self.job_id]
+        if doubles:
+            await slurm.cancel(doubles)
+            _log.info("asked for twice because of a cut, and cancelled: %s", ", ".join(doubles))
 
     async def _choose(self, slurm: SlurmClient, name: str, job: Job) -> Choice:
         """What to do with a job that exists; it is used where it is what was asked for.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from jupyter_hpc.clusters import Allocation, Profile, load
 from jupyter_hpc.errors import ProfileError
-from jupyter_hpc.slurm.models import Request
+from jupyter_hpc.slurm.models import Job, Request
 
 #: What the names of all our sessions' jobs begin with; the session's own name follows.
 _PREFIX = "jupyter-hpc-"
@@ -18,6 +19,30 @@ _PREFIX = "jupyter-hpc-"
 _SUCCESSOR = "+next"
 
 _NUMBERED = re.compile(r"(?P<profile>.+)-(?P<number>[2-9]|[1-9][0-9])")
+
+
+class OwnJobs:
+    """The jobs that one connect has asked for, as opposed to those that it found.
+
+    Each carries the connect's mark as its comment: one that was asked for just before a cut
+    is known by it, although its number never came.
+    """
+
+    def __init__(self) -> None:
+        self.mark = f"jupyter-hpc {secrets.token_hex(8)}"
+        self._numbers: set[str] = set()
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._numbers
+
+    def add(self, job_id: str) -> None:
+        self._numbers.add(job_id)
+
+    def recognise(self, job: Job) -> bool:
+        """Whether a job that was found is one of these."""
+        if job.comment == self.mark:
+            self.add(job.job_id)
+        return job.job_id in self
 
 
 def session_name(profile_name: str, number: int = 1) -> str:

@@ -215,7 +215,7 @@ class Supervisor:
     async def _settle(self, error: HpcError) -> None:
         """The job is given back, or the error names it."""
         failed = FailedSession(
-            job_id=self.job_id,
+            job_id=await self._asked_for() if self.asking else self.job_id,
             name=self._listener.name,
             own=self._opener is not None and self._opener.own,
             keep=self._options.keep,

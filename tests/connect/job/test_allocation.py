@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_hpc.connect.events import Event, Pending, Warned
 from jupyter_hpc.connect.job.allocation import Allocator, Launch, find_job
-from jupyter_hpc.connect.job.request import request_for, session_name
+from jupyter_hpc.connect.job.request import OwnJobs, request_for, session_name
 from jupyter_hpc.connect.job.scripts import EXIT_LINE
 from jupyter_hpc.errors import SessionEnded, SlurmUnavailable, SubmitRejected
 from jupyter_hpc.slurm.client import SlurmClient
@@ -34,7 +34,7 @@ class Site:
         )
         account = dataclasses.replace(ACCOUNT, writable=writable)
         slurm = SlurmClient(world)
-        self.asked: set[str] = set()
+        self.asked = OwnJobs()
         self.allocator = Allocator(
             PROFILE, account, world, slurm, self.launch, self.events.append, self.asked
         )

@@ -221,6 +221,7 @@ async def test_a_job_is_asked_for_as_the_profile_and_the_command_line_say(world:
         "--partition=gpu",
         "--time=2:00:00",
         "--gpus=4",
+        f"--comment={mark(world)}",
     )
     assert opening.events == []
 
@@ -246,7 +247,15 @@ async def test_of_two_jobs_of_one_moment_the_older_is_not_ours(world: World) -> 
     assert opening.opener.job_id == "6" and not opening.opener.own
 
 
-async def test_a_job_that_was_being_asked_for_is_found(world: World) -> None:
+def mark(world: World) -> str:
+    """The comment of the job that was asked for last."""
+    asked = next(words for words in reversed(world.ran) if {"salloc", "--parsable"} & {*words})
+    return next(word for word in asked if word.startswith("--comment=")).partition("=")[2]
+
+
+async def cut_off(world: World) -> Opening:
+    """A connect that has asked for a job, and has lost the connection before its number came."""
+
     def cut(*_: str) -> str:
         raise Unreachable("The login host is gone.")
 
@@ -254,10 +263,49 @@ async def test_a_job_that_was_being_asked_for_is_found(world: World) -> None:
     opening = Opening(world)
     with pytest.raises(Unreachable):
         await opening.opener.open()
-    assert opening.opener.asking and await opening.opener.asked_for() == ""
-    world.jobs = [job(9)]
+    assert opening.opener.asking and not opening.opener.own
+    del world.answers["start_and_watch.sh"]
+    return opening
+
+
+async def test_a_job_that_was_being_asked_for_is_found(world: World) -> None:
+    opening = await cut_off(world)
+    assert await opening.opener.asked_for() == ""
+    world.jobs = [job(8, comment="another connect's"), job(9, comment=mark(world))]
     assert await opening.opener.asked_for() == "9"
     assert opening.opener.own and not opening.opener.asking
+
+
+async def test_a_job_whose_number_a_cut_has_lost_is_ours(world: World) -> None:
+    opening = await cut_off(world)
+    world.jobs = [job(9, comment=mark(world))]
+    assert (await opening.opener.open()).job.job_id == "9"
+    assert opening.opener.own and not world.jobs[0].cancelled
+
+
+async def test_what_another_connect_asked_for_in_that_moment_is_not(world: World) -> None:
+    opening = await cut_off(world)
+    world.jobs = [job(9, comment="jupyter-hpc 0123456789abcdef")]
+    assert (await opening.opener.open()).job.job_id == "9"
+    assert not opening.opener.own
+
+
+async def test_a_job_that_comes_after_another_was_asked_for_is_cancelled(world: World) -> None:
+    opening = await cut_off(world)
+    grants(world, 8)
+    late = job(9, comment=mark(world))
+    world.made.append(late)
+    assert (await opening.opener.open()).job.job_id == "8"
+    assert opening.opener.own and late.cancelled and not world.jobs[0].cancelled
+
+
+async def test_a_refusal_leaves_no_doubt(world: World) -> None:
+    world.salloc = ["salloc: error: Job submit/allocate failed: Invalid account\n"]
+    world.test_only = "test-only-refused"
+    opening = Opening(world)
+    with pytest.raises(SubmitRejected):
+        await opening.opener.open()
+    assert not opening.opener.asking
 
 
 async def test_a_further_session_takes_the_next_free_number(world: World) -> None:

@@ -16,10 +16,10 @@ from tests.connect.real.sessions import Session, record, run
 class Kernel:
     """A fresh kernel of a session that is ready; `run` gives what a cell prints."""
 
-    def __init__(self, session: Session) -> None:
-        url = run(session.laptop, "url", "mini").stdout.strip()
+    def __init__(self, session: Session, name: str = "mini") -> None:
+        url = run(session.laptop, "url", name).stdout.strip()
         self.headers = {"Authorization": f"token {url.partition('token=')[2]}"}
-        self.base = f"localhost:{record(session.laptop, 'mini')['port']}"
+        self.base = f"localhost:{record(session.laptop, name)['port']}"
 
     def run(self, code: str, timeout: float = 60) -> str:
         """What `code` prints in a kernel of its own; AssertionError if it raises."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import ENV_SETUP, Laptop
 from tests.connect.real.sessions import connected, run
+from tests.waiting import eventually
 
 NODE = "cpu01"
 
@@ -134,18 +136,45 @@ def test_a_full_tmp_goes_on_in_shared_memory(cluster: Cluster, laptop: Laptop) -
         assert "No folder for sockets could be written" in said_then
 
 
+@contextlib.contextmanager
+def bashrc(cluster: Cluster, text: bytes) -> Iterator[None]:
+    """What alice's shell does first, on every host."""
+    file = cluster.home("alice") / ".bashrc"
+    kept = file.read_bytes() if file.exists() else b""
+    file.write_bytes(text)
+    try:
+        yield
+    finally:
+        file.write_bytes(kept)
+
+
+def test_a_job_whose_number_a_cut_has_lost_is_given_back(cluster: Cluster, laptop: Laptop) -> None:
+    """The connection ends after salloc was started and before it said which job it has."""
+    laptop.write_profile("mini", {"environment": {"setup": ["false"]}})
+    asked, slow = cluster.home("alice") / "asked", cluster.home("alice") / "slow"
+    asked.unlink(missing_ok=True)
+    slow.mkdir(exist_ok=True)
+    (slow / "salloc").write_text(
+        f'#!/bin/sh\ntouch ~/asked; sleep 2; exec {shutil.which("salloc")} "$@"\n'
+    )
+    (slow / "salloc").chmod(0o755)
+    with bashrc(cluster, b"PATH=~/slow:$PATH\n"), connected(laptop, "mini") as session:
+        eventually(asked.exists, seconds=60)
+        assert cluster.kill_sessions("login1", "alice")
+        assert session.wait_exit(90) == 1
+        assert "Environment line 1 failed" in session.errors
+        assert "was cancelled." in session.errors, session.errors
+    cluster.wait_until_idle(20)
+
+
 def test_a_login_shell_that_prints_a_megabyte_does_not_look_like_forbidden_ssh(
     cluster: Cluster, laptop: Laptop
 ) -> None:
-    bashrc = cluster.home("alice") / ".bashrc"
-    kept = bashrc.read_bytes() if bashrc.exists() else b""
-    bashrc.write_bytes(b"head -c 1500000 /dev/zero | tr '\\0' x\nhead -c 1500000 /dev/zero >&2\n")
-    try:
+    noise = b"head -c 1500000 /dev/zero | tr '\\0' x\nhead -c 1500000 /dev/zero >&2\n"
+    with bashrc(cluster, noise):
         with connected(laptop, "mini") as session:
             assert session.wait_for("ready")["transport"] == "ssh"
         run(laptop, "stop", "mini")
-    finally:
-        bashrc.write_bytes(kept)
 
 
 def test_keep_keeps_the_job_and_the_next_connect_never_cancels_it(

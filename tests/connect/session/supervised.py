@@ -141,6 +141,8 @@ class Cluster:
             async def open(opener) -> Any:
                 if self.asking:
                     opener.asking = True
+                    if self.opening:
+                        raise self.opening.pop(0)
                     await asyncio.Event().wait()
                 opener.job_id = self.job_id
                 if self.opening:

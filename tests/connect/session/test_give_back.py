@@ -132,6 +132,14 @@ async def test_a_job_that_cannot_be_cancelled_is_named(cluster: Cluster) -> None
     )
 
 
+async def test_a_job_whose_number_never_came_is_looked_for(cluster: Cluster) -> None:
+    cluster.asking = True
+    cluster.opening = [SlurmUnavailable("salloc has not said a word.")]
+    told = await failure(cluster)
+    assert told.message == "salloc has not said a word. Job 7 was cancelled."
+    assert cluster.cancelled == ["7"]
+
+
 async def test_a_line_that_is_down_is_opened_once_more_for_it(cluster: Cluster) -> None:
     refused = PipeRefused("No transport reaches cpu01.")
     cluster.connections.refusals = [refused]

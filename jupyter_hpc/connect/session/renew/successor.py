@@ -16,7 +16,12 @@ from jupyter_hpc.connect.job.endings import cancel_for_sure
 from jupyter_hpc.connect.job.launch import START_SECONDS
 from jupyter_hpc.connect.job.opening import OpenJob, OpenServer, open_server
 from jupyter_hpc.connect.job.remote import prepare_account
-from jupyter_hpc.connect.job.request import request_for, session_name, successor_name
+from jupyter_hpc.connect.job.request import (
+    OwnJobs,
+    request_for,
+    session_name,
+    successor_name,
+)
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.connections import ClusterConnections, CurrentRunner
@@ -81,7 +86,7 @@ class SuccessorMaker:
                 "would have another token than the open page.",
                 "Make room there, or connect again when the job has ended.",
             )
-        own = set[str]()
+        own = OwnJobs()
         allocator = Allocator(
             self._profile, account, runner, slurm, self._launch, self._tell_quietly, own
         )
