@@ -44,6 +44,7 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--at-once", type=click.IntRange(1), metavar="N", help="Runs of a sweep at a time.")
 @click.option("--chain", type=click.IntRange(2), metavar="N", help="N runs, each going on.")
 @click.option("--requeue", is_flag=True, help="Let Slurm start it again after a failure.")
+@click.option("--isolate", is_flag=True, help="Work in a new folder, as the runs of a sweep do.")
 @click.option("--stage-in", multiple=True, metavar="PATH", help="Copy to the node's disk first.")
 @click.option("--stage-out", multiple=True, metavar="PATH", help="Copy back; default: all new.")
 @click.option("--preset", metavar="P", help="A preset of the profile.")
@@ -137,6 +138,7 @@ def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
         at_once=given["at_once"],
         chain=given["chain"],
         requeue=given["requeue"],
+        isolate=given["isolate"],
         stage_in=given["stage_in"],
         stage_out=given["stage_out"],
         environment=_environment(given, profile),
@@ -178,6 +180,9 @@ def _show_findings(prepared: batch.Prepared) -> None:
     """What to know and to do before the job runs; stdout stays the job id's."""
     for notice in prepared.conversion.notices:
         click.echo(printable(f"note, cell {notice.cell}: {notice.message}"), err=True)
+    if prepared.overwritten:
+        names = ", ".join(prepared.overwritten)
+        click.echo(printable(f"note: will be overwritten: {names} (not with --isolate)"), err=True)
     for step in prepared.conversion.prepare:
         click.echo(printable(f"run on the login node first: {step.command}"), err=True)
 

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.convert.report import Conversion
-from jupyter_hpc.batch.job.model import DEFAULT_REQUEST, BatchJob, Environment, Input, Staging
+from jupyter_hpc.batch.job.model import (
+    DEFAULT_REQUEST,
+    BatchJob,
+    Environment,
+    Input,
+    OwnFolder,
+    Staging,
+)
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.submit.snapshot import run_files
 
@@ -41,7 +48,12 @@ GOLDEN: dict[str, BatchJob] = {
         environment=Environment(setup=("export SITE=1",), venv="/home/alice/ve nv"),
     ),
     "chain": replace(_BASE, chain=4, staging=Staging(_INPUTS, interval=60)),
-    "sweep": replace(_BASE, sweep=tuple({"lr": n} for n in range(12)), at_once=3),
+    "sweep": replace(
+        _BASE,
+        sweep=tuple({"lr": n} for n in range(12)),
+        at_once=3,
+        folder=OwnFolder("/home/alice/pro ject"),
+    ),
     "two-nodes": replace(
         _BASE,
         request=replace(_BASE.request, nodes=2, tasks=4, gpus=2),

@@ -14,7 +14,7 @@ from jupyter_hpc.slurm import jobtext
 def ending_text(job: BatchJob) -> str:
     """The traps of the script, and what it does at its end."""
     variables = " venv=''" if job.environment.build_from is not None else ""
-    variables += " copy_code=0" if job.staging is not None else ""
+    variables += " copy_code=0 scratch=''" if job.staging is not None else ""
     variables += " goes_on=0" if job.notify else ""
     return f"""\
 # ---- the end, whatever its cause ----
@@ -42,7 +42,7 @@ finish() {{
         "$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)" > "$output/.state" \\
         && mv "$output/.state" "$output/state.json"
     [ "$code" -eq 0 ] && date > "$output/DONE"
-{indent(_afterwards(job))}{indent(_notify_user(job))}\
+{indent(_tidy(job))}{indent(_afterwards(job))}{indent(_notify_user(job))}\
     say "ended with code $code"
     exit "$code"
 }}
@@ -73,13 +73,21 @@ if [ -n "$sidecar_pid" ]; then
         copy_code=$?
     fi
     [ "$copy_code" -eq 0 ] || say "not all files came back; files/MISSING.txt names them"
-elif [ "$cwd" != "$work" ]; then
-    {every}python3 "$sidecar" clean "$cwd"    # staged, but never used
+elif [ -n "$scratch" ]; then
+    {every}python3 "$sidecar" clean "$scratch" "$output"    # staged, but never used
 fi
 for list in "$output"/files*/MISSING.txt; do    # also that of an earlier part
     if [ "$code" -eq 0 ] && [ -e "$list" ]; then copy_code={INCOMPLETE}; fi
 done
 if [ "$code" -eq 0 ] && [ "$copy_code" -ne 0 ]; then code={INCOMPLETE}; fi
+"""
+
+
+def _tidy(job: BatchJob) -> str:
+    if not job.isolated:
+        return ""
+    return """\
+python3 "$sidecar" tidy "$output"    # the results alone stay in the folder of this run
 """
 
 

@@ -92,6 +92,28 @@ class Staging:
 
 
 @dataclass(frozen=True)
+class OwnFolder:
+    """A working folder that each run has for itself, with what the notebook's folder holds."""
+
+    #: The notebook's folder.
+    source: str
+    #: So many folders around it are reached by `..` in the notebook.
+    levels: int = 0
+    #: Paths that the code is seen to write: these are never links.
+    written: tuple[Mapping[str, str], ...] = ()
+    #: Files up to this size are copied, larger ones are linked.
+    small_bytes: int = 1_000_000
+    #: A folder with more files or bytes than this is data, and linked as a whole.
+    data_files: int = 100
+    data_bytes: int = 20_000_000
+    #: So many bytes of files that will be written are copied, however large they are.
+    written_bytes: int = 2_000_000_000
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "written": [dict(item) for item in self.written]}
+
+
+@dataclass(frozen=True)
 class BatchJob:
     """One submission: a single run, a chain of runs, or a sweep."""
 
@@ -104,6 +126,8 @@ class BatchJob:
     mode: Literal["script", "notebook"] = "script"
     environment: Environment = field(default_factory=Environment)
     staging: Staging | None = None
+    #: None: the program works in the notebook's folder, or among staged inputs alone.
+    folder: OwnFolder | None = None
     #: So many tasks one after the other, each going on where the last one ended.
     chain: int | None = None
     #: The parameters of each run of a sweep.
@@ -138,6 +162,11 @@ class BatchJob:
     def runs(self) -> int:
         """How often the program runs in all."""
         return len(self.sweep) or self.chain or 1
+
+    @property
+    def isolated(self) -> bool:
+        """Whether each run works in a folder of its own on the shared disk."""
+        return self.folder is not None and self.staging is None
 
     @property
     def tasks(self) -> int:

@@ -23,6 +23,7 @@ def script_text(job: BatchJob) -> str:
     rest = [
         ending_text(job),
         environment_text(job),
+        _own_folder(job),
         _staging_in(job),
         _program(job),
         _running(job),
@@ -54,6 +55,15 @@ say "job $job${{task:+, task $task}} on $(hostname), restarted {jobtext.restarts
 """
 
 
+def _own_folder(job: BatchJob) -> str:
+    if not job.isolated:
+        return ""
+    return """\
+# ---- a working folder of this run's own, with what the notebook's folder holds ----
+cwd=$(python3 "$sidecar" isolate "$run/folder.json" "$output") || exit 1
+"""
+
+
 def _staging_in(job: BatchJob) -> str:
     if job.staging is None:
         return ""
@@ -64,13 +74,20 @@ def _staging_in(job: BatchJob) -> str:
 # The other nodes get the same folder with the same inputs; the first one has it.
 # shellcheck disable=SC2016  # each node expands it for itself
 stage='[ -O "$4" ] || python3 "$1" stage-in "$2" "$3" "$4"'
-{every} bash -c "$stage" stage "$sidecar" "$run/staging.json" "$output" "$cwd" \\
+{every} bash -c "$stage" stage "$sidecar" "$run/staging.json" "$output" "$scratch" \\
     > /dev/null || exit 1
 """
     return f"""\
 # ---- data to the node's own disk ----
-cwd=$(python3 "$sidecar" stage-in "$run/staging.json" "$output") || exit 1
-{others}"""
+staged=$(python3 "$sidecar" stage-in "$run/staging.json" "$output") || exit 1
+{{ read -r identity; read -r scratch; read -r cwd; }} <<< "$staged"
+{others}\
+# Nobody may have put another folder in its place.
+if [ "$(stat -c %d:%i -- "$scratch")" != "$identity" ] || [ ! -O "$scratch" ]; then
+    say "$(hostname):$scratch is not the folder that was staged; nothing runs in it"
+    exit 1
+fi
+"""
 
 
 def _program(job: BatchJob) -> str:
@@ -113,7 +130,7 @@ def _several_tasks(job: BatchJob) -> str:
     leader = "node" if job.staging else "job"
     shared = f'"$output/.ranks-$job-{jobtext.restarts()}"'
     if job.staging:
-        shared = '"$cwd/.jupyter-hpc-scratch-ranks"'
+        shared = '"$scratch/.jupyter-hpc-scratch-ranks"'
     return f"""\
 {jobtext.RENDEZVOUS}{jobtext.RANKED}\
 # Shell lines, figures and files happen once, not once per process.
@@ -141,7 +158,7 @@ exit "$code"
 def _sidecar_words(job: BatchJob) -> list[str]:
     words: list[str] = []
     if job.staging is not None:
-        words += ['--plan "$run/staging.json"', '--scratch "$cwd"', '--results "$output"']
+        words += ['--plan "$run/staging.json"', '--scratch "$scratch"', '--results "$output"']
         words += [f"--interval {job.staging.interval}"]
     if job.gpus:
         words += ['--gpus "$output/gpu-usage.csv"']

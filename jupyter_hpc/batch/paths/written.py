@@ -10,7 +10,6 @@ program can write files that no reader of its code would expect.
 from __future__ import annotations
 
 import ast
-import fnmatch
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ from jupyter_hpc.batch.convert.context import API
 from jupyter_hpc.batch.paths.calls import FUNCTIONS, METHODS, NAMES, Call, Effect
 from jupyter_hpc.batch.paths.shell import shell_paths
 from jupyter_hpc.batch.paths.values import UNKNOWN, Given, Scope, dotted, scopes, texts
+from jupyter_hpc.batch.runtime.job.patterns import lies_below, matches
 
 _CELL = re.compile(r"# %% \[cell (\d+)")
 _MODE = re.compile(r"[rwaxbtcnU+]{1,4}")
@@ -53,26 +53,8 @@ class WrittenPath:
         if self.effect == "folder":
             return False
         if self.effect == "below":
-            return self.path == "." or _matches(name, self.path) or _lies_below(name, self.path)
-        return _matches(name, self.path)
-
-
-def _matches(name: str, pattern: str) -> bool:
-    """Like a shell: `*` is any text within one name."""
-    parts, wanted = name.split("/"), pattern.split("/")
-    return len(parts) == len(wanted) and all(
-        fnmatch.fnmatchcase(part, _glob(each)) for part, each in zip(parts, wanted, strict=True)
-    )
-
-
-def _glob(pattern: str) -> str:
-    return re.sub(r"[\[?]", lambda found: f"[{found[0]}]", pattern)
-
-
-def _lies_below(name: str, folder: str) -> bool:
-    depth = folder.count("/") + 1
-    parts = name.split("/")
-    return len(parts) > depth and _matches("/".join(parts[:depth]), folder)
+            return matches(name, self.path) or lies_below(name, self.path)
+        return matches(name, self.path)
 
 
 def written_paths(code: str, given: Given | None = None) -> tuple[WrittenPath, ...]:

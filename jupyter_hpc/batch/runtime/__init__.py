@@ -21,7 +21,8 @@ DRIVER_FILE = "jupyter_hpc_notebook.py"
 #: The parts of each joined file, in this order: each uses only those before it.
 PARTS = {
     SIDECAR_FILE: (
-        *("log", "job/gpu_record", "job/staging", "job/copy_back", "job/run_table"),
+        *("log", "job/gpu_record", "job/entries", "job/patterns", "job/folder", "job/linked"),
+        *("job/own_folder", "job/scratch", "job/staging", "job/copy_back", "job/run_table"),
         *("job/notify", "job/sidecar"),
     ),
     RUNTIME_FILE: (

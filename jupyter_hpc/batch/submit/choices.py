@@ -40,6 +40,8 @@ class Choices:
     at_once: int | None = None
     chain: int | None = None
     requeue: bool = False
+    #: A single run, too, works in a folder of its own.
+    isolate: bool = False
     stage_in: tuple[str, ...] = ()
     stage_out: tuple[str, ...] = ()
     #: None: what the profile sets up, else the Python that runs here.
@@ -63,6 +65,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         at_once=choices.at_once,
         chain=choices.chain,
         requeue=choices.requeue,
+        isolate=choices.isolate,
         stage_in=choices.stage_in,
         stage_out=choices.stage_out,
         scratch_roots=scratch_roots,

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
+import os
 import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from jupyter_hpc.batch.job.files import FOLDER
+from jupyter_hpc.batch.runtime.job.own_folder import INPUTS
+from jupyter_hpc.batch.runtime.job.staging import DRAFT
 from jupyter_hpc.batch.submit.runs import find_run, plain_id
 from jupyter_hpc.errors import CommandFailed, JobNotFound, UsageError
 from jupyter_hpc.runner import Runner
+
+#: Files, links and empty folders, for `find`.
+_WANTED = r"\( -type f -o -type l -o -type d -empty \)"
 
 #: Leaves the output folder of the run $1 and its task $2 in $output: only the runs of a
 #: sweep have folders of their own, the parts of a chain share one. Code 3: no such run.
@@ -24,17 +32,22 @@ if [ -n "$2" ] && [ -d "$1/parameters" ]; then
 fi
 """
 
-#: Lists that folder: size and path, each ended by a null byte. A run that has not begun has
-#: none. Hidden files are drafts and markers. A notebook that came from a laptop works in
-#: work/, where everything newer than the frozen files is a result.
+#: Lists that folder: for each entry its kind, size, time and path, then where it leads if it
+#: is a link, each of the two ended by a null byte; empty folders are entries, too. First
+#: come the lists of what runs were given, which is no result. A run that has not begun has
+#: nothing. A notebook that came from a laptop works in work/, where everything newer than
+#: the frozen files is a result.
 _LIST = f"""
 cd -- "$1/output" || exit 1
 {_OUTPUT}
 printf '%s\\0' "$output"
 cd -- "$output" 2> /dev/null || exit 0
-find . -type f ! -name '.*' -printf '%s %P\\0'
-cd -- "$1" && [ -d work ] && find work -type f ! -name '.*' -newer conversion.json \
-    -printf '%s %p\\0'
+for list in {INPUTS} [0-9]*/{INPUTS}; do
+    [ -e "$list" ] && printf 'i 0 0 %s\\0' "${{list%{INPUTS}}}" && cat -- "$list" && printf '\\0'
+done
+find . -mindepth 1 {_WANTED} -printf '%y %s %T@ %P\\0%l\\0'
+cd -- "$1" && [ -d work ] && find work {_WANTED} -newer conversion.json \
+    -printf '%y %s %T@ %p\\0%l\\0'
 true
 """
 
@@ -55,6 +68,9 @@ class ResultFile:
     path: str
     size: int
     source: str
+    #: Where it leads, if it is a link.
+    link: str = ""
+    is_folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,15 +108,51 @@ async def results_of(runner: Runner, job_id: str) -> Results:
             f"The results of job {job_id} are gone: {run_dir}/output cannot be read.",
             "Was it deleted?",
         )
-    folder, *entries = done.stdout.split("\0")
+    folder, *fields = done.stdout.split("\0")
+    given: set[tuple[str, ...]] = set()
     files = []
-    for entry in entries:
-        size, _, path = entry.partition(" ")
-        if path.startswith("work/"):
-            files.append(ResultFile(f"files/{path[5:]}", int(size), f"{run_dir}/{path}"))
-        elif path:
-            files.append(ResultFile(path, int(size), posixpath.join(folder, path)))
+    for entry, more in zip(fields[::2], fields[1::2], strict=False):
+        kind, size, time, path = entry.split(" ", 3)
+        if kind == "i":
+            given |= _inputs(path, more)
+        elif _state(path, kind, size, time, more) not in given and not _is_mark(path):
+            source = posixpath.join(folder, path)
+            if path.startswith("work/"):
+                source, path = f"{run_dir}/{path}", f"files/{path[5:]}"
+            length = int(size) if kind == "f" else 0
+            files.append(ResultFile(path, length, source, more, kind == "d"))
     return Results(job_id, run_dir, tuple(sorted(files, key=lambda file: file.path)))
+
+
+def _inputs(folder: str, text: str) -> set[tuple[str, ...]]:
+    """What a run was given: it is no result as long as it is unchanged."""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return set()
+    found: set[tuple[str, ...]] = set()
+    for name, (kind, *state) in content.items():
+        path = f"{folder}files/{name}"
+        if kind == "file":
+            seconds = f"{state[1] // 10**9}.{state[1] % 10**9:09d}0"
+            found.add((path, "f", str(state[0]), seconds))
+        else:
+            found.add((path, "l", state[0]) if kind == "link" else (path, "d"))
+    return found
+
+
+def _state(path: str, kind: str, size: str, time: str, link: str) -> tuple[str, ...]:
+    """An entry as `_inputs` knows it."""
+    if kind == "f":
+        return (path, kind, size, time)
+    return (path, kind, link) if kind == "l" else (path, kind)
+
+
+def _is_mark(path: str) -> bool:
+    """Whether a file is one of our own drafts and marks; a program may well write hidden ones."""
+    name = posixpath.basename(path)
+    own = re.match(r"(?:\d+/)?files[^/]*/|work/", path) is None or path == f"work/.{FOLDER}"
+    return (own and name.startswith(".")) or name.endswith(DRAFT) or "__pycache__/" in path
 
 
 def _task(job_id: str) -> str:
@@ -121,27 +173,46 @@ async def fetch_results(
     """
     written: list[Path] = []
     left: dict[str, str] = {}
-    for file in results.files:
-        if "\N{REPLACEMENT CHARACTER}" in file.path:
+    # Links come last: what is fetched must not go through one of them.
+    for file in sorted(results.files, key=lambda file: bool(file.link)):
+        if "\N{REPLACEMENT CHARACTER}" in file.path + file.link:
             left[file.path] = "its name is not UTF-8"
             continue
         try:
             local_path = _target_of(target, file.path)
-            # The name of a file has 255 bytes, and a character up to four.
-            draft = local_path.with_name(f".{local_path.name[:50]}.part")
-            why = await _fetch(runner, file, draft, progress)
-            if why:
-                draft.unlink()
-                left[file.path] = why
-                continue
-            draft.replace(local_path)
+            why = await _bring(runner, file, local_path, progress)
         except OSError as error:
             raise UsageError(
                 f"{file.path!r} cannot be written to {str(target)!r}: {error.strerror}.",
                 "Choose another folder with -o; what is here is kept.",
             ) from error
-        written.append(local_path)
+        if why:
+            left[file.path] = why
+        else:
+            written.append(local_path)
     return Fetched(tuple(written), left)
+
+
+async def _bring(
+    runner: Runner,
+    file: ResultFile,
+    local_path: Path,
+    progress: Callable[[ResultFile, int], None] | None,
+) -> str:
+    """Bring one result here, a link as a link; why it could not be had, else empty."""
+    if file.is_folder:
+        os.makedirs(local_path, exist_ok=True)
+        return ""
+    # The name of a file has 255 bytes, and a character up to four.
+    draft = local_path.with_name(f".{local_path.name[:50]}.part")
+    if file.link:
+        draft.unlink(missing_ok=True)
+        draft.symlink_to(file.link)
+    elif why := await _fetch(runner, file, draft, progress):
+        draft.unlink()
+        return why
+    draft.replace(local_path)
+    return ""
 
 
 async def _fetch(
@@ -173,7 +244,8 @@ async def _fetch(
 def _target_of(target: Path, path: str) -> Path:
     """Where a file goes; a name that leads out of the target folder is refused."""
     local_path = target / path
-    if not local_path.resolve().is_relative_to(target.resolve()):
+    # Only the folders around it count: where a link was fetched before, it is replaced.
+    if not local_path.parent.resolve().is_relative_to(target.resolve()) or ".." in Path(path).parts:
         raise UsageError(f"{path!r} would leave the target folder.", "It was not copied.")
     local_path.parent.mkdir(parents=True, exist_ok=True)
     return local_path

@@ -34,8 +34,11 @@ def run_files(
             texts[f"parameters/{number}.json"] = _json({**job.parameters, **values})
     elif job.parameters:
         texts["parameters.json"] = _json(dict(job.parameters))
+    folder = job.folder.to_json() if job.folder is not None else None
     if job.staging is not None:
-        texts["staging.json"] = _json(job.staging.to_json())
+        texts["staging.json"] = _json({**job.staging.to_json(), "folder": folder})
+    elif folder is not None:
+        texts["folder.json"] = _json(folder)
     files = {path: encoded(text) for path, text in texts.items()}
     files[f"{name}.ipynb"] = notebook
     for path, source in modules.items():

@@ -37,6 +37,7 @@ from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outpu
 from jupyter_hpc.batch.job.sweep import grid
 from jupyter_hpc.batch.runtime.job.notify import NOTIFY_FILE
 from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
+from jupyter_hpc.batch.submit.folders import code_of_run, overwritten_files, own_folder
 from jupyter_hpc.batch.submit.modules import sibling_modules
 from jupyter_hpc.batch.submit.preflight import located, with_requirements
 from jupyter_hpc.batch.submit.runs import (
@@ -74,6 +75,8 @@ class SubmitOptions:
     at_once: int | None = None
     chain: int | None = None
     requeue: bool = False
+    #: A single run, too, works in a folder of its own.
+    isolate: bool = False
     stage_in: tuple[str, ...] = ()
     stage_out: tuple[str, ...] = ()
     scratch_roots: tuple[str, ...] = DEFAULT_SCRATCH_ROOTS
@@ -97,6 +100,8 @@ class Prepared:
     files: Mapping[str, bytes]
     #: Folders on the cluster that become tars when the job is submitted.
     packings: tuple[Packing, ...] = ()
+    #: Files of the notebook's folder that the job is seen to write.
+    overwritten: tuple[str, ...] = ()
     estimate: Estimate | None = None
     cost: Cost | None = None
 
@@ -107,6 +112,7 @@ class Prepared:
             "sbatch": self.script,
             "conversion": self.conversion.to_json(),
             "runs": self.job.runs,
+            "overwritten": list(self.overwritten),
             "estimated_start": self.estimate.start if self.estimate else None,
             "estimated_nodes": self.estimate.nodes if self.estimate else "",
             "cost": str(self.cost) if self.cost else "",
@@ -193,12 +199,20 @@ async def prepare(
     if options.notify is not None:
         uploads[NOTIFY_FILE] = notify_file(options.notify, notebook.name)
     modules = sibling_modules(notebook.parent, conversion.imports)
+    values = {**{name: [value] for name, value in settings.items()}, **options.sweep}
+    code = await asyncio.to_thread(code_of_run, read.parsed, conversion, modules.values(), values)
+    alone = job.staging is None and not job.sweep and not options.isolate
+    if not alone:
+        job = replace(job, folder=own_folder(code, job.work_dir))
     prepared = Prepared(
         conversion=conversion,
         job=job,
         script=script_text(job),
         files={**run_files(read.data, conversion, job, modules), **uploads},
         packings=packings,
+        overwritten=overwritten_files(code, notebook.parent)
+        if alone and not options.upload
+        else (),
         cost=job_cost(job.request, options.rates, options.unit, job.runs),
     )
     return prepared if client is None else await estimated(prepared, client)

@@ -48,6 +48,10 @@ def test_new_and_changed_files_come_back_and_scratch_is_clean(
     inputs = (Input(str(source), "in.txt"), Input(str(archive), "data", "tar"))
     job = LocalJob(tmp_path, converted(tmp_path / "s", cells), staging=Staging(inputs))
     assert job.run_to_end() == 0, job.log()
+    link = job.run / "output" / "files" / "link"
+    assert os.readlink(link) == "/etc/passwd"  # kept as a link, and said
+    assert "the link link came back as it is; it leads to /etc/passwd" in job.log()
+    link.unlink()
     assert job.files() == {"new.txt": b"new", "data/deep/a.csv": b"1,23"}
     assert list(job.scratch.iterdir()) == [] and list(job.work.iterdir()) == []
     assert "input 1,2" in job.log()

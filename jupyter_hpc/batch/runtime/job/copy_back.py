@@ -10,8 +10,16 @@ import platform
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
-from jupyter_hpc.batch.runtime.job.staging import DRAFT, MISSING, Plan, listing, manifest
+from jupyter_hpc.batch.runtime.job.staging import (
+    DRAFT,
+    MISSING,
+    Plan,
+    make_parents,
+    manifest,
+    results_below,
+)
 from jupyter_hpc.batch.runtime.log import log
 
 
@@ -33,31 +41,40 @@ def open_for_writing(scratch: Path) -> set[str]:
     return writing
 
 
+#: Files first: what a link leads to is there before the link.
+_ORDER = {"file": 0, "link": 1, "folder": 2}
+
+
 class CopyBack:
-    """Brings new and changed files from scratch to the results folder of the run."""
+    """Brings new and changed files, links and empty folders to the results folder of the run."""
 
     def __init__(self, scratch: Path, results: Path, plan: Plan) -> None:
         self.scratch, self.results, self.plan = scratch, results, plan
         self.inputs = manifest(scratch)
-        self.done: dict[str, tuple[int, int]] = {}
+        self.done: dict[str, tuple[Any, ...]] = {}
         self.problems: dict[str, str] = {}
         self.where = f"{platform.node()}:{scratch}"
+        #: Links that lead out of the folder, or to an input, by their names.
+        self.leading_out: dict[str, str] = {}
         #: Rows of the list of missing files that an earlier part of this run has left.
         self.lost = self._earlier_rows()
+        #: Whether the last list of missing files could be written.
+        self.listed = True
 
-    def pending(self, named: bool = True) -> list[str]:
-        """Files that are new or changed and not yet back, small ones first."""
-        files = listing(self.scratch)
-        wanted = [
-            name
-            for name, state in files.items()
+    def pending(self, named: bool = True) -> dict[str, tuple[Any, ...]]:
+        """What is new or changed and not yet back, small files first."""
+        wanted = {
+            name: state
+            for name, state in results_below(self.scratch).items()
             if self.inputs.get(name) != state and self.done.get(name) != state
-        ]
+        }
         if self.plan.outputs and named:
-            wanted = [name for name in wanted if self._is_output(name)]
-        return sorted(wanted, key=lambda name: files[name][0])
+            wanted = {name: state for name, state in wanted.items() if self._is_output(name)}
+        return dict(sorted(wanted.items(), key=_place))
 
     def _is_output(self, name: str) -> bool:
+        if self.plan.inner:  # outputs are named as the program sees them
+            name = os.path.relpath(name, self.plan.inner)
         path = Path(name)
         return any(
             path.match(pattern)
@@ -67,7 +84,7 @@ class CopyBack:
             for pattern in self.plan.outputs
         )
 
-    def _pending_at_the_end(self) -> list[str]:
+    def _pending_at_the_end(self) -> dict[str, tuple[Any, ...]]:
         """The same; everything, if no file has a name that was to come back."""
         names = self.pending()
         if names or self.done or not self.plan.outputs:
@@ -82,45 +99,43 @@ class CopyBack:
     def run(self, final: bool = False) -> bool:
         """Copy what is ready, with `final` also files that are open; True if all are back."""
         # In this order: a file that is begun after the look at open ones is not in the list.
-        names = self._pending_at_the_end() if final else self.pending()
+        states = self._pending_at_the_end() if final else self.pending()
         writing = set() if final else open_for_writing(self.scratch)
-        self.problems = {name: "being written" for name in names if name in writing}
-        ready = [name for name in names if name not in writing]
+        self.problems = {name: "being written" for name in states if name in writing}
+        ready = [name for name in states if name not in writing]
         if final:
-            self._list_missing(ready)
+            self._list_missing(ready, states)
         shown = time.monotonic()
         for number, name in enumerate(ready):
-            self._copy(name, final)
+            self._copy(name, states[name], final)
             if final and time.monotonic() - shown > 1:
-                self._list_missing(ready[number + 1 :])
+                self._list_missing(ready[number + 1 :], states)
                 shown = time.monotonic()
         if final:
-            self._list_missing([])
+            self._list_missing([], states)
+            self._say_leading_out()
         return not self.problems
 
-    def _copy(self, name: str, final: bool) -> None:
+    def _copy(self, name: str, state: tuple[Any, ...], final: bool) -> None:
         source, target = self.scratch / name, self.results / name
         # The name of a file has 255 bytes, and a character up to four.
         draft = target.with_name(f".{target.name[:50]}{DRAFT}")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            for _ in range(3):
-                before = os.stat(source)
-                with open(source, "rb") as reader, open(draft, "wb") as writer:
-                    shutil.copyfileobj(reader, writer, 1024 * 1024)
-                    writer.flush()
-                    os.fsync(writer.fileno())
-                after = os.stat(source)
-                state = (after.st_size, after.st_mtime_ns)
-                if (before.st_size, before.st_mtime_ns) == state:
-                    break
+            make_parents(target, self.results.parent)
+            if state[0] == "folder":
+                target.mkdir(exist_ok=True)
+            elif state[0] == "link":
+                self._copy_link(name, source, draft)
+                os.replace(draft, target)
             else:
-                if not final:  # it changes all the time: not whole yet
+                found = self._copy_file(source, draft, final)
+                if found is None:
                     os.unlink(draft)
                     self.problems[name] = "being written"
                     return
-            shutil.copystat(source, draft)
-            os.replace(draft, target)
+                state = found
+                shutil.copystat(source, draft)
+                os.replace(draft, target)
             self.done[name] = state
             self.problems.pop(name, None)
         except FileNotFoundError:  # deleted by the program in the meantime
@@ -130,24 +145,70 @@ class CopyBack:
             with contextlib.suppress(OSError):
                 os.unlink(draft)
 
-    def _list_missing(self, waiting: list[str]) -> None:
+    def _copy_file(self, source: Path, draft: Path, final: bool) -> tuple[Any, ...] | None:
+        """The state of what was copied; None if it changes all the time, and is not whole yet."""
+        for _ in range(3):
+            before = os.stat(source)
+            with open(source, "rb") as reader, open(draft, "wb") as writer:
+                shutil.copyfileobj(reader, writer, 1024 * 1024)
+                writer.flush()
+                os.fsync(writer.fileno())
+            after = os.stat(source)
+            if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+                break
+        else:
+            if not final:
+                return None
+        return ("file", after.st_size, after.st_mtime_ns)
+
+    def _copy_link(self, name: str, source: Path, draft: Path) -> None:
+        """A link that leads to the same place among the results, or out of them as before."""
+        text = os.readlink(source)
+        inside = os.path.relpath(
+            os.path.join(os.path.dirname(self.scratch / name), text), self.scratch
+        )
+        if inside.split("/")[0] == "..":
+            self.leading_out[name] = text
+        else:
+            if os.path.isabs(text):  # scratch will be gone
+                text = os.path.relpath(inside, os.path.dirname(name) or ".")
+            if self.inputs.get(inside) is not None and not (self.results / inside).exists():
+                self.leading_out[name] = text
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)
+        os.symlink(text, draft)
+
+    def _say_leading_out(self) -> None:
+        for name, target in sorted(self.leading_out.items())[:20]:
+            log(f"the link {name} came back as it is; it leads to {target}, which is no result")
+        self.leading_out = {}
+
+    def _list_missing(self, waiting: list[str], states: dict[str, tuple[Any, ...]]) -> None:
         """Keep the list of files that are not back where a person looks for it."""
         why = {**self.problems, **dict.fromkeys(waiting, "not copied yet")}
-        rows = [f"{name}\t{why[name]}\t{self.where}" for name in sorted(why)]
+        rows = [
+            f"{name}\t{why[name]}\t{self.where}\t{_column(states.get(name))}"
+            for name in sorted(why)
+        ]
         rows += [row for name, row in self.lost.items() if name not in {*why, *self.done}]
         path = self.results / MISSING
         try:
             if rows:
                 self.results.mkdir(parents=True, exist_ok=True)
-                head = "Files that are not here, why, and where they were left:"
+                head = "Files that are not here, why, where they were left, their size and time:"
                 # Names are bytes, and need not be text.
                 path.write_bytes("\n".join([head, *rows, ""]).encode("utf-8", "surrogateescape"))
             elif path.exists():
                 path.unlink()
+            self.listed = True
         except OSError as error:
-            log(f"the list of missing files cannot be written: {error}")
+            if self.listed:
+                log(f"the list of missing files cannot be written: {error}")
+            self.listed = False
         for name, reason in list(self.problems.items())[:20]:
             log(f"not copied back: {name} ({reason})")
+        if not self.listed and waiting:
+            log(f"not copied back yet: {len(waiting)} files, the first is {waiting[0]}")
 
     def _earlier_rows(self) -> dict[str, str]:
         """What the list says about other scratch folders than ours, by the names of the files."""
@@ -155,5 +216,28 @@ class CopyBack:
             text = (self.results / MISSING).read_bytes().decode("utf-8", "surrogateescape")
         except OSError:
             return {}
-        rows = [row for row in text.split("\n")[1:] if row and not row.endswith(self.where)]
-        return {row.partition("\t")[0]: row for row in rows}
+        found = {}
+        for row in text.split("\n")[1:]:
+            name, *rest = row.split("\t")
+            if len(rest) > 1 and rest[1] != self.where and not self._is_back(name, rest):
+                found[name] = row
+        return found
+
+    def _is_back(self, name: str, rest: list[str]) -> bool:
+        """Whether a part that was killed had copied the file after it wrote the list."""
+        with contextlib.suppress(OSError):
+            info = os.lstat(self.results / name)
+            return rest[2:] == [_column(("file", info.st_size, info.st_mtime_ns))]
+        return False
+
+
+def _place(item: tuple[str, tuple[Any, ...]]) -> tuple[int, int]:
+    state = item[1]
+    return _ORDER[state[0]], state[1] if state[0] == "file" else 0
+
+
+def _column(state: tuple[Any, ...] | None) -> str:
+    """Size and time as `stat -c '%s %.9Y'` shows them."""
+    if state is None or state[0] != "file":
+        return ""
+    return f"{state[1]} {state[2] // 10**9}.{state[2] % 10**9:09d}"

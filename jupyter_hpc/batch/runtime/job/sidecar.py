@@ -1,6 +1,10 @@
 """What runs beside the program of a job: records GPUs and brings results back.
 
-    python jupyter_hpc_job.py stage-in PLAN EARLIER [SCRATCH] prints the scratch folder
+    python jupyter_hpc_job.py stage-in PLAN OUTPUT [SCRATCH]  prints which folder it is, the
+                                                              scratch folder and that of the program
+    python jupyter_hpc_job.py isolate PLAN OUTPUT             prints the folder of the program
+    python jupyter_hpc_job.py tidy OUTPUT                     leaves only results in it
+    python jupyter_hpc_job.py check-folder FOLDER             whether others could swap it
     python jupyter_hpc_job.py run [--plan PLAN --scratch DIR --results DIR]
                                    [--gpus FILE] [--interval SECONDS]
     python jupyter_hpc_job.py check-gpu
@@ -15,6 +19,7 @@ until it is told to stop or is killed, and never dies of TERM itself.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import signal
@@ -24,10 +29,17 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
+from jupyter_hpc.batch.runtime.job.folder import FolderPlan
 from jupyter_hpc.batch.runtime.job.gpu_record import GpuRecorder, check_gpu
 from jupyter_hpc.batch.runtime.job.notify import tell_end
+from jupyter_hpc.batch.runtime.job.own_folder import (
+    make_own_folder,
+    say_changed,
+    tidy_own_folder,
+)
 from jupyter_hpc.batch.runtime.job.run_table import write_run_table
-from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE, NoRoom, Plan, clean, stage_in
+from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, NoRoom, why_unsafe
+from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE, Plan, all_is_back, stage_in
 from jupyter_hpc.batch.runtime.log import log
 
 #: Between two samples of the GPUs.
@@ -90,8 +102,13 @@ def main(arguments: list[str]) -> int:
     commands.add_parser("check-gpu")
     staging = commands.add_parser("stage-in")
     staging.add_argument("plan")
-    staging.add_argument("earlier")
+    staging.add_argument("output")
     staging.add_argument("scratch", nargs="?", default="")
+    isolating = commands.add_parser("isolate")
+    isolating.add_argument("plan")
+    isolating.add_argument("output")
+    commands.add_parser("tidy").add_argument("output")
+    commands.add_parser("check-folder").add_argument("folder")
     table = commands.add_parser("table")
     table.add_argument("run")
     telling = commands.add_parser("notify")
@@ -101,6 +118,7 @@ def main(arguments: list[str]) -> int:
     telling.add_argument("runs", type=int)
     cleaning = commands.add_parser("clean")
     cleaning.add_argument("scratch")
+    cleaning.add_argument("output")
     beside = commands.add_parser("run")
     for name in ("--plan", "--scratch", "--results", "--gpus"):
         beside.add_argument(name)
@@ -111,6 +129,13 @@ def main(arguments: list[str]) -> int:
         return check_gpu()
     if options.command == "stage-in":
         return _stage(options)
+    if options.command == "isolate":
+        return _isolate(options)
+    if options.command == "tidy":
+        tidy_own_folder(Path(options.output))
+        return 0
+    if options.command == "check-folder":
+        return _check(options.folder)
     if options.command == "table":
         write_run_table(Path(options.run))
         return 0
@@ -118,7 +143,7 @@ def main(arguments: list[str]) -> int:
         tell_end(Path(options.run), options.code, options.job, options.runs)
         return 0
     if options.command == "clean":
-        clean(Path(options.scratch))
+        all_is_back(Path(options.scratch), Path(options.output))
         return 0
     if options.command == "run":
         return _run(options)
@@ -128,13 +153,31 @@ def main(arguments: list[str]) -> int:
 
 def _stage(options: Any) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    earlier = Path(options.earlier) / "files" if options.earlier else Path("/nonexistent")
     try:
-        print(stage_in(Plan(options.plan), earlier, options.scratch))
+        staged = stage_in(Plan(options.plan), Path(options.output), options.scratch)
     except (NoRoom, OSError, ValueError) as error:
         log(f"the inputs were not staged: {error}")
         return 1
+    print(staged.identity, staged.scratch, staged.work, sep="\n")
     return 0
+
+
+def _isolate(options: Any) -> int:
+    try:
+        with open(options.plan, encoding="utf-8") as file:
+            plan = FolderPlan(json.load(file))
+        print(make_own_folder(plan, Path(options.output)))
+    except (OSError, ValueError) as error:
+        log(f"the folder of this run could not be made: {error}")
+        return 1
+    return 0
+
+
+def _check(folder: str) -> int:
+    why = why_unsafe(folder)
+    if why:
+        log(f"{platform.node()}:{folder} cannot be used: {why}")
+    return 1 if why else 0
 
 
 def _run(options: Any) -> int:
@@ -153,8 +196,9 @@ def _run(options: Any) -> int:
         sidecar.asked.add("USR2")
     code = sidecar.run()
     if copy is not None:
+        say_changed(copy.scratch, Path(options.results), OWN_MARK)
         if code == 0:
-            clean(copy.scratch)
+            all_is_back(copy.scratch, Path(options.results))
         else:
             log(f"the scratch folder stays: {platform.node()}:{copy.scratch}")
     sidecar.close()

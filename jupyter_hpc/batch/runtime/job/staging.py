@@ -1,4 +1,4 @@
-"""Data to a folder on node-local scratch, which is deleted when its results are back."""
+"""Data to a folder on node-local scratch, from which results come back."""
 
 from __future__ import annotations
 
@@ -9,26 +9,24 @@ import platform
 import shutil
 import stat
 import tarfile
-import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+from jupyter_hpc.batch.runtime.job.entries import as_states, entries_below, size_of
+from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
+from jupyter_hpc.batch.runtime.job.own_folder import save_inputs, say_made
+from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, clean, identity, make_scratch
 from jupyter_hpc.batch.runtime.log import log
 
-#: Marks a scratch folder as one that a job of ours made and may delete.
-OWN_MARK = ".jupyter-hpc-scratch"
 #: Names the files that did not come back, beside those that did.
 MISSING = "MISSING.txt"
 #: The code of the sidecar when files did not come back, and of a job whose program ended well then.
 INCOMPLETE = 74
 #: How the name of a file ends while it is being copied back.
 DRAFT = ".jupyter-hpc-draft"
-#: Room that must stay free on scratch after the inputs are there.
-_RESERVE_BYTES = 64 * 1024 * 1024
-
-
-class NoRoom(Exception):
-    """No scratch folder has enough free space."""
+#: Beside the results, with the name of a node: where on it they are, until they are back.
+LEFT_ON = ".scratch-"
 
 
 class Plan:
@@ -40,70 +38,70 @@ class Plan:
         self.inputs: list[dict[str, str]] = content["inputs"]
         self.scratch_roots: list[str] = content["scratch_roots"]
         self.outputs: list[str] = content.get("outputs", [])
+        folder = content.get("folder")
+        #: What of the notebook's folder is there besides the inputs.
+        self.folder = FolderPlan(folder) if folder else None
+        #: The working directory of the program, as seen from the scratch folder.
+        self.inner = self.folder.inner if self.folder else ""
 
 
-def choose_scratch_root(scratch_roots: list[str], needed: int) -> str:
-    """The first folder that exists, can be written to and has room."""
-    tried = []
-    for root in scratch_roots:
-        path = os.path.expandvars(os.path.expanduser(root))
-        if "$" in path or not path:
-            continue
-        if not os.path.isdir(path) and os.path.isdir(os.path.dirname(path.rstrip("/"))):
-            with contextlib.suppress(OSError):
-                os.mkdir(path, 0o700)
-        if not os.path.isdir(path) or not os.access(path, os.W_OK | os.X_OK):
-            continue
-        numbers = os.statvfs(path)
-        free = numbers.f_bavail * numbers.f_frsize
-        if free >= needed + _RESERVE_BYTES:
-            return path
-        tried.append(f"{path} has {free / 1e9:.1f} GB free")
-    what = "; ".join(tried) or "none of {} can be used".format(", ".join(scratch_roots))
-    raise NoRoom(f"{needed / 1e9:.1f} GB of scratch are needed, but {what}")
+class Staged:
+    """A scratch folder that is ready: where it is, which one it is, where the program works."""
+
+    def __init__(self, scratch: Path, inner: str) -> None:
+        self.scratch, self.work = scratch, scratch / inner
+        self.identity = identity(scratch)
 
 
-def scratch_name() -> str:
-    """The folder of this job, array task and restart: never that of another."""
-    values = [os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ.get("SLURM_JOB_ID") or "0"]
-    values.append(os.environ.get("SLURM_ARRAY_TASK_ID", ""))
-    values.append("r" + os.environ["SLURM_RESTART_COUNT"] if _restarted() else "")
-    return "jupyter-hpc-{}-{}".format(os.getuid(), "-".join(value for value in values if value))
-
-
-def _restarted() -> bool:
-    return os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
-
-
-def stage_in(plan: Plan, earlier: Path, chosen: str = "") -> Path:
+def stage_in(plan: Plan, output: Path, chosen: str = "") -> Staged:
     """Make the scratch folder with its inputs, and what an earlier part of this run left.
 
     If that fails or is interrupted, nothing stays behind.
     """
-    needed = sum(os.path.getsize(item["source"]) for item in plan.inputs) + _size_of(earlier)
-    if chosen:  # made by the first node; here nobody else can have made it before us
-        scratch = Path(chosen)
-        scratch.mkdir(mode=0o700)
-    else:
-        root = choose_scratch_root(plan.scratch_roots, needed)
-        scratch = Path(tempfile.mkdtemp(prefix=scratch_name() + "-", dir=root))
-    (scratch / OWN_MARK).write_text(os.environ.get("SLURM_JOB_ID", ""), encoding="utf-8")
+    earlier = output / "files"
+    left = entries_below(str(earlier))
+    needed = sum(os.path.getsize(item["source"]) for item in plan.inputs) + size_of(left)
+    scratch = make_scratch(plan.scratch_roots, needed, chosen)
+    mark = output / (LEFT_ON + platform.node())
     started = time.monotonic()
     try:
+        before = identity(scratch)
+        if plan.folder is not None:
+            _bring_folder(plan.folder, scratch, [item["target"] for item in plan.inputs])
+        work = scratch / plan.inner
         for item in plan.inputs:
-            _bring(item, scratch / item["target"])
+            _bring(item, work / item["target"])
         for item in plan.inputs:  # a link may lead to another input, so all are there first
             if item.get("origin"):
-                _lead_back(scratch / item["target"], item["origin"])
-        _save_manifest(scratch, listing(scratch))
-        if earlier.is_dir():
-            _restore(earlier, scratch)
+                _lead_back(work / item["target"], item["origin"])
+        _save_manifest(scratch)
+        _restore(earlier, left, scratch)
+        staged = Staged(scratch, plan.inner)
+        if staged.identity != before:
+            raise OSError(f"{scratch} is not the folder any more that was made there")
+        # Written while there is room: if the job is killed, this says where its files are.
+        mark.write_text(str(scratch), encoding="utf-8")
     except BaseException:
         clean(scratch)
         raise
     seconds = time.monotonic() - started
-    log(f"staged {needed / 1e9:.2f} GB to {scratch} in {seconds:.0f} s")
-    return scratch
+    log(f"staged {needed / 1e9:.2f} GB to {platform.node()}:{scratch} in {seconds:.0f} s")
+    return staged
+
+
+def all_is_back(scratch: Path, output: Path) -> None:
+    """Delete a scratch folder that holds nothing any more that is not elsewhere."""
+    clean(scratch)
+    with contextlib.suppress(OSError):
+        (output / (LEFT_ON + platform.node())).unlink()
+
+
+def _bring_folder(plan: FolderPlan, scratch: Path, leave: list[str]) -> None:
+    begun, clock = time.monotonic(), time.time()
+    mirror = Mirror(plan, scratch, leave)
+    mirror.run()
+    save_inputs(scratch, mirror, clock, prefix=OWN_MARK)
+    say_made(mirror, time.monotonic() - begun)
 
 
 def _bring(item: dict[str, str], target: Path) -> None:
@@ -142,68 +140,54 @@ def _lead_back(folder: Path, origin: str) -> None:
         )
 
 
-def _size_of(folder: Path) -> int:
-    return sum(entry[0] for entry in listing(folder).values()) if folder.is_dir() else 0
-
-
-def _restore(earlier: Path, scratch: Path) -> None:
-    for name in listing(earlier):
+def _restore(earlier: Path, left: dict[str, tuple[Any, ...]], scratch: Path) -> None:
+    """What an earlier part of this run has brought back, in place of the inputs of that name."""
+    for name, state in left.items():
         if name == MISSING or name.endswith(DRAFT):  # no results, and a part may have been killed
             continue
         target = scratch / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(earlier / name, target)
+        make_parents(target, scratch)
+        if state[0] == "folder":
+            target.mkdir(exist_ok=True)
+            continue
+        if target.is_symlink() or target.is_file():
+            target.unlink()
+        if state[0] == "link":
+            target.symlink_to(state[1])
+        else:
+            shutil.copy2(earlier / name, target)
 
 
-def listing(folder: Path) -> dict[str, tuple[int, int]]:
-    """Size and time of every file below a folder, links and our own marks left out."""
-    found: dict[str, tuple[int, int]] = {}
-    for root, _, files in os.walk(folder):
-        for file in files:
-            path = os.path.join(root, file)
-            try:
-                info = os.lstat(path)
-            except OSError:
-                continue
-            name = os.path.relpath(path, folder)
-            if stat.S_ISREG(info.st_mode) and not name.startswith(OWN_MARK):
-                found[name] = (info.st_size, info.st_mtime_ns)
-    return found
+def make_parents(path: Path, top: Path) -> None:
+    """The folders around a path; where one of them is a link, a folder takes its place.
+
+    Nothing may be written through a link, which can lead anywhere.
+    """
+    for folder in [*path.relative_to(top).parents][-2::-1]:
+        place = top / folder
+        if place.is_symlink():
+            place.unlink()
+        place.mkdir(exist_ok=True)
 
 
-def _save_manifest(scratch: Path, files: dict[str, tuple[int, int]]) -> None:
-    text = json.dumps(files)
-    (scratch / (OWN_MARK + "-inputs")).write_text(text, encoding="utf-8")
+def results_below(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """Everything on scratch but our own marks and what Python keeps of imported modules."""
+    return {
+        name: state
+        for name, state in entries_below(str(folder)).items()
+        if not name.startswith(OWN_MARK) and "__pycache__" not in name.split("/")
+    }
 
 
-def manifest(scratch: Path) -> dict[str, tuple[int, int]]:
+def _save_manifest(scratch: Path) -> None:
+    text = json.dumps(results_below(scratch))
+    (scratch / (OWN_MARK + "-manifest")).write_text(text, encoding="utf-8")
+
+
+def manifest(scratch: Path) -> dict[str, tuple[Any, ...]]:
+    """What was there before the program started."""
     try:
-        text = (scratch / (OWN_MARK + "-inputs")).read_text(encoding="utf-8")
+        text = (scratch / (OWN_MARK + "-manifest")).read_text(encoding="utf-8")
     except OSError:
         return {}
-    return {name: (size, mtime) for name, (size, mtime) in json.loads(text).items()}
-
-
-def clean(scratch: Path) -> None:
-    """Delete a scratch folder, if a job of ours made it; nothing else is ever deleted."""
-    mark = scratch / OWN_MARK
-    if not scratch.name.startswith("jupyter-hpc-") or scratch.is_symlink() or not mark.is_file():
-        log(f"{scratch} is not a scratch folder of this job and stays")
-        return
-    if mark.stat().st_uid != os.getuid():
-        log(f"{scratch} belongs to somebody else and stays")
-        return
-    _open_folders(scratch)
-    shutil.rmtree(scratch, ignore_errors=True)
-    if scratch.exists():
-        log(f"{platform.node()}:{scratch} could not be deleted completely")
-
-
-def _open_folders(scratch: Path) -> None:
-    """Data is often read-only, and a folder that cannot be written to keeps its files."""
-    for root, folders, _ in os.walk(scratch):
-        for name in folders:
-            path = os.path.join(root, name)
-            if not os.path.islink(path):
-                with contextlib.suppress(OSError):
-                    os.chmod(path, 0o700)
+    return as_states(json.loads(text))

@@ -1,0 +1,247 @@
+"""A working folder that is a run's own, with what the notebook reads from its folder.
+
+Small files are copied, large ones and folders of data are linked, and what the code is
+seen to write is never a link. A run that goes on finds what it has left here: nothing
+that is there is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from jupyter_hpc.batch.runtime.job.entries import state_of
+from jupyter_hpc.batch.runtime.job.patterns import lies_below, matches
+
+#: Nobody reads these from a notebook; the runs of all jobs are in the third.
+_LEFT_OUT = {".ipynb_checkpoints", "__pycache__", "hpc-batch", ".hpc-batch"}
+#: More small files than this in all are linked: each copy is work for the file server.
+_MAX_COPIES = 2000
+
+
+class FolderPlan:
+    """What the job's files say about the folder of a run."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        #: The notebook's folder.
+        self.source: str = content["source"]
+        #: So many folders around it can be reached by `..` as well.
+        self.levels: int = content.get("levels", 0)
+        #: Files up to this size are copied.
+        self.small_bytes: int = content["small_bytes"]
+        #: A folder with more files or bytes than this is data.
+        self.data_files: int = content["data_files"]
+        self.data_bytes: int = content["data_bytes"]
+        #: So many bytes of files that will be written are copied, however large they are.
+        self.written_bytes: int = content["written_bytes"]
+        parts = [part for part in self.source.split("/") if part]
+        self.levels = min(self.levels, max(0, len(parts) - 1))
+        #: The notebook's folder as seen from the top of what is mirrored.
+        self.inner: str = "/".join(parts[len(parts) - self.levels :])
+        self.written: list[dict[str, str]] = [
+            {"path": os.path.normpath(os.path.join(self.inner, item["path"])), **_effect(item)}
+            for item in content.get("written", [])
+        ]
+
+    def top(self) -> str:
+        return os.path.normpath(os.path.join(self.source, *[".."] * self.levels))
+
+    def writes_file(self, name: str) -> bool:
+        """Whether the code is seen to write this file."""
+        return any(_covers(item, name) for item in self.written)
+
+    def writes_into(self, name: str, certain: bool = False) -> bool:
+        """Whether the code is seen to write the folder, or something in it.
+
+        `certain` leaves out paths of which not even a part of this folder's name is known.
+        """
+        return any(_reaches(item, name, certain) for item in self.written)
+
+
+def _effect(item: dict[str, str]) -> dict[str, str]:
+    return {"effect": item["effect"]}
+
+
+def _covers(item: dict[str, str], name: str) -> bool:
+    if item["effect"] == "folder":
+        return False
+    if matches(name, item["path"]):
+        return True
+    return item["effect"] == "below" and lies_below(name, item["path"])
+
+
+def _reaches(item: dict[str, str], name: str, certain: bool) -> bool:
+    path, effect = item["path"], item["effect"]
+    if effect == "below" and (matches(name, path) or lies_below(name, path)):
+        return True
+    parts = path.split("/")
+    depth = name.count("/") + 1
+    folders = parts if effect != "file" else parts[:-1]
+    if len(folders) < depth or not matches(name, "/".join(folders[:depth])):
+        return False
+    return not (certain and "*" in folders[:depth])
+
+
+class Mirror:
+    """Makes the folder of one run; `made` is what it has put there, by its name."""
+
+    def __init__(self, plan: FolderPlan, root: Path, leave: list[str]) -> None:
+        self.plan, self.root = plan, str(root)
+        #: Names, seen from the notebook's folder, that others put there.
+        self.leave = {os.path.normpath(os.path.join(plan.inner, name)) for name in leave}
+        self.made: dict[str, tuple[Any, ...]] = {}
+        self.links: list[str] = []
+        self.left_out: list[str] = []
+        self.copied = 0
+        self._room = plan.written_bytes
+
+    def run(self) -> Path:
+        """The working directory of the program."""
+        os.makedirs(self.root, exist_ok=True)
+        source, name = self.plan.top(), ""
+        for inner in [part for part in self.plan.inner.split("/") if part]:
+            self._around(source, name, inner)
+            source, name = os.path.join(source, inner), _below(name, inner)
+            self._folder(name)
+        self._mirror(source, name)
+        return Path(os.path.join(self.root, name))
+
+    def _around(self, source: str, name: str, inner: str) -> None:
+        """What lies beside the notebook's folder, or beside one around it: links."""
+        for entry in _entries(source):
+            own = _below(name, entry.name)
+            if entry.name == inner or entry.name.startswith(".") or self._is_there(own):
+                continue
+            if self.plan.writes_into(own) and entry.is_dir():
+                self._folder(own)
+                self._mirror(entry.path, own)
+            elif self.plan.writes_file(own):
+                self._copy_written(entry.path, own)
+            else:
+                self._link(entry.path, own)
+
+    def _mirror(self, source: str, name: str) -> None:
+        for entry in _entries(source):
+            own = _below(name, entry.name)
+            if entry.name in _LEFT_OUT or own in self.leave:
+                continue
+            with contextlib.suppress(OSError):  # it may be gone by now, or closed to us
+                self._entry(entry, own)
+
+    def _entry(self, entry: Any, own: str) -> None:
+        linked = entry.is_symlink()
+        if entry.is_dir():
+            if self._wants_folder(entry.path, own, linked):
+                self._folder(own)
+                self._mirror(entry.path, own)
+            elif not self._is_there(own):
+                self._link(entry.path, own)
+        elif self._is_there(own):
+            return
+        elif linked and not self.plan.writes_file(own):
+            self._link(entry.path, own)
+        elif entry.is_file():
+            info = entry.stat()
+            if self.plan.writes_file(own):
+                self._copy_written(entry.path, own)
+            elif info.st_size <= self.plan.small_bytes and self.copied < _MAX_COPIES:
+                self._copy(entry.path, own, info)
+            else:
+                self._link(entry.path, own)
+
+    def _wants_folder(self, path: str, own: str, linked: bool) -> bool:
+        """Whether a folder is to be one of the run's own, and not a link to the notebook's."""
+        there = os.path.join(self.root, own)
+        if os.path.lexists(there):  # as an earlier part of this run has left it
+            return os.path.isdir(there) and not os.path.islink(there)
+        if any(lies_below(name, own) for name in self.leave):
+            return True
+        if self.plan.writes_into(own, certain=True):
+            return True
+        if linked:
+            return False
+        return not self._is_data(path)
+
+    def _is_data(self, folder: str) -> bool:
+        files = size = 0
+        for path, folders, names in os.walk(folder):
+            files += len(names) + len(folders)
+            if files > self.plan.data_files:
+                return True
+            for name in names:
+                with contextlib.suppress(OSError):
+                    size += os.lstat(os.path.join(path, name)).st_size
+            if size > self.plan.data_bytes:
+                return True
+        return False
+
+    def _is_there(self, own: str) -> bool:
+        return os.path.lexists(os.path.join(self.root, own))
+
+    def _folder(self, own: str) -> None:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(os.path.join(self.root, own))
+            self.made[own] = ("made",)
+
+    def _link(self, path: str, own: str) -> None:
+        """A link to the notebook's file; one that it has itself stays as it is inside."""
+        target = path
+        if os.path.islink(path):
+            text = os.readlink(path)
+            target = os.path.normpath(os.path.join(os.path.dirname(path), text))
+            if not text.startswith("/") and lies_below(target, self.plan.top()):
+                target = text
+        os.symlink(target, os.path.join(self.root, own))
+        self.made[own] = ("link", target)
+        if target.startswith("/"):
+            self.links.append(target)
+
+    def _copy_written(self, path: str, own: str) -> None:
+        """A file that will be written; one that is too large is not there at all."""
+        info = os.stat(path)
+        if not stat.S_ISREG(info.st_mode):
+            return
+        if info.st_size > self._room:
+            self.left_out.append(own)
+            return
+        self._room -= info.st_size
+        self._copy(path, own, info)
+
+    def _copy(self, path: str, own: str, info: os.stat_result) -> None:
+        """By hand: thousands of files have to be there within a second."""
+        target = os.path.join(self.root, own)
+        reader = os.open(path, os.O_RDONLY)
+        try:
+            # With O_EXCL nothing is ever written through a link.
+            mode = stat.S_IMODE(info.st_mode) | stat.S_IWUSR
+            writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            try:
+                while block := os.read(reader, 1 << 20):
+                    rest = memoryview(block)
+                    while rest:
+                        rest = rest[os.write(writer, rest) :]
+                os.utime(writer, ns=(info.st_atime_ns, info.st_mtime_ns))
+            except BaseException:
+                os.unlink(target)
+                raise
+            finally:
+                os.close(writer)
+        finally:
+            os.close(reader)
+        self.made[own] = state_of(target)
+        self.copied += 1
+
+
+def _entries(folder: str) -> list[Any]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _below(name: str, inner: str) -> str:
+    return f"{name}/{inner}" if name else inner

@@ -1,0 +1,70 @@
+"""Files of the notebook that runs only have links to: whether they were changed all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import Any
+
+#: So many files are remembered one by one; in further folders times are compared.
+_MAX_WATCHED = 20_000
+#: Such folders are looked through for so long at the end.
+_LOOK_SECONDS = 20.0
+
+
+def watch(targets: list[str], begun: float) -> dict[str, Any]:
+    """The state of everything that links lead to, to be compared at the end."""
+    files: dict[str, list[int]] = {}
+    large: list[str] = []
+    for target in targets:
+        found: dict[str, list[int]] = {}
+        for path in _files(target):
+            with contextlib.suppress(OSError):
+                found[path] = _state(path)
+            if len(files) + len(found) > _MAX_WATCHED:
+                large.append(target)
+                found = {}
+                break
+        files.update(found)
+    folders = [target for target in targets if os.path.isdir(target) and target not in large]
+    return {"files": files, "folders": folders, "large": large, "begun": begun}
+
+
+def changed(before: dict[str, Any]) -> list[str]:
+    """What was changed, made or deleted since."""
+    found = []
+    for path, state in before["files"].items():
+        try:
+            if _state(path) != state:
+                found.append(path)
+        except OSError:
+            found.append(path)
+    for folder in before["folders"]:
+        found += [path for path in _files(folder) if path not in before["files"]]
+    end = time.monotonic() + _LOOK_SECONDS
+    for folder in before["large"]:
+        for path in _files(folder):
+            with contextlib.suppress(OSError):
+                if os.lstat(path).st_ctime > before["begun"]:
+                    found.append(path)
+            if time.monotonic() > end:
+                break
+    return sorted(set(found))
+
+
+def _state(path: str) -> list[int]:
+    info = os.stat(path)
+    return [info.st_size, info.st_mtime_ns, info.st_ino]
+
+
+def _files(target: str) -> Any:
+    """The file that a link leads to, or the files of a folder, whose own links are not followed."""
+    if not os.path.isdir(target):
+        yield target
+        return
+    for root, _, names in os.walk(target):
+        for name in names:
+            path = os.path.join(root, name)
+            if not os.path.islink(path):
+                yield path

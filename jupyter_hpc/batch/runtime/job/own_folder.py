@@ -1,0 +1,113 @@
+"""The folder of a run on the shared disk: made before the program starts, tidied at its end.
+
+The program works in the results folder itself, so that its files are there whatever ends
+it. What it was given is taken away again, unless the program has changed it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from jupyter_hpc.batch.runtime.job.entries import as_states, state_of
+from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
+from jupyter_hpc.batch.runtime.job.linked import changed, watch
+from jupyter_hpc.batch.runtime.log import log
+
+#: Beside the results: what of them are inputs, and what links lead to.
+INPUTS = ".inputs.json"
+_LINKED = ".linked.json"
+#: Names files of the notebook that were linked and are changed.
+CHANGED = "CHANGED.txt"
+
+
+def make_own_folder(plan: FolderPlan, output: Path) -> Path:
+    """The working directory; called again it only adds what is not there."""
+    begun, clock = time.monotonic(), time.time()
+    mirror = Mirror(plan, output / "files", [])
+    try:
+        folder = mirror.run()
+    finally:  # what is an input must be known, also after half of the way
+        save_inputs(output, mirror, clock)
+    say_made(mirror, time.monotonic() - begun)
+    return folder
+
+
+def save_inputs(place: Path, mirror: Mirror, begun: float, prefix: str = "") -> None:
+    """Write down what was put there, added to what is written down already."""
+    inputs = {**mirror.made, **_read(place / (prefix + INPUTS))}
+    linked = watch(mirror.links, begun)
+    earlier = _read(place / (prefix + _LINKED))
+    if earlier:
+        linked["files"] = {**linked["files"], **earlier["files"]}
+        linked["folders"] = sorted({*linked["folders"], *earlier["folders"]})
+        linked["large"] = sorted({*linked["large"], *earlier["large"]})
+        linked["begun"] = earlier["begun"]
+    _write(place / (prefix + INPUTS), inputs)
+    _write(place / (prefix + _LINKED), linked)
+
+
+def say_made(mirror: Mirror, seconds: float) -> None:
+    """One line about the folder, and one about what is missing in it."""
+    links = sum(1 for state in mirror.made.values() if state[0] == "link")
+    log(
+        f"this run works in a folder of its own: {mirror.copied} files copied, {links} linked, "
+        f"in {seconds:.1f} s"
+    )
+    if mirror.left_out:
+        log(
+            f"{len(mirror.left_out)} file(s) that the notebook writes are not in that folder, "
+            f"they are too large to be copied: {', '.join(sorted(mirror.left_out)[:5])}"
+        )
+
+
+def tidy_own_folder(output: Path) -> None:
+    """Leave the results alone in the folder, and say what was changed outside of it."""
+    say_changed(output, output)
+    inputs = as_states(_read(output / INPUTS))
+    for name in sorted(inputs, reverse=True):  # what is in a folder comes before the folder
+        path = str(output / "files" / name)
+        with contextlib.suppress(OSError):
+            if inputs[name][0] == "made":
+                os.rmdir(path)
+            elif state_of(path) == inputs[name]:
+                os.unlink(path)
+    for mark in (INPUTS, _LINKED):
+        with contextlib.suppress(OSError):
+            os.unlink(output / mark)
+
+
+def say_changed(place: Path, output: Path, prefix: str = "") -> None:
+    """Name what links lead to and was changed, in the log and in a list for `results`."""
+    before = _read(place / (prefix + _LINKED))
+    found = changed(before) if before else []
+    if not found:
+        return
+    more = f" and {len(found) - 3} more" if found[3:] else ""
+    log(
+        "files that this run had only links to were changed while it ran, by it or by others: "
+        f"{', '.join(found[:3])}{more}"
+    )
+    try:
+        with open(output / CHANGED, "ab") as file:
+            file.write("".join(f"{name}\n" for name in found).encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        log(f"their list could not be written: {error}")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    draft = path.with_name(path.name + ".draft")
+    draft.write_text(json.dumps(content), encoding="utf-8")
+    os.replace(draft, path)

@@ -1,0 +1,98 @@
+"""Whether each run of a job gets a working folder of its own, and what goes into it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import glob
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_hpc.batch.convert.reading import Notebook
+from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.job.model import OwnFolder
+from jupyter_hpc.batch.paths.outside import levels_above
+from jupyter_hpc.batch.paths.written import WrittenPath, written_paths
+
+#: So many names are told; a pattern can stand for thousands.
+_MAX_NAMES = 50
+
+
+@dataclass(frozen=True)
+class CodeOfRun:
+    """All code that a run is known to run, and what it is seen to write."""
+
+    texts: tuple[str, ...]
+    written: tuple[WrittenPath, ...]
+
+    @property
+    def levels(self) -> int:
+        return max(map(levels_above, self.texts), default=0)
+
+
+def code_of_run(
+    notebook: Notebook,
+    conversion: Conversion,
+    modules: Iterable[Path],
+    values: Mapping[str, Sequence[Any]],
+) -> CodeOfRun:
+    """The notebook's code and that of the modules beside it; `values` are those of its runs."""
+    texts = [conversion.script or _plain(notebook)]
+    for module in modules:
+        if module.suffix == ".py":
+            with contextlib.suppress(OSError):  # whoever freezes it says so
+                texts.append(module.read_text(encoding="utf-8", errors="replace"))
+    written = tuple(path for text in texts for path in written_paths(text, values))
+    return CodeOfRun(tuple(texts), written)
+
+
+def _plain(notebook: Notebook) -> str:
+    """The cells of a notebook that is no script, without those that are not plain Python."""
+    cells = []
+    for cell in notebook.cells:
+        lines = cell.source.split("\n") if cell.kind == "code" else []
+        text = "\n".join("pass" if line[:1] in "%!" else line for line in lines if line)
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue
+        cells.append(f"# %% [cell {cell.number}]\n{text}\n")
+    return "".join(cells)
+
+
+def own_folder(code: CodeOfRun, work_dir: str) -> OwnFolder:
+    """The plan of a run's folder."""
+    written = tuple({"path": each.path, "effect": each.effect} for each in code.written)
+    return OwnFolder(work_dir, code.levels, written)
+
+
+def overwritten_files(code: CodeOfRun, folder: Path) -> tuple[str, ...]:
+    """Files of the notebook's folder that its code is seen to write, as a person names them."""
+    found: dict[str, None] = {}
+    for path in code.written:
+        if path.effect == "folder" or path.path.startswith("/"):
+            continue
+        if path.exact and path.effect == "file":
+            names = [path.path] if (folder / path.path).is_file() else []
+        else:
+            names = _matching(path, folder)
+        found.update(dict.fromkeys(names))
+    return tuple(sorted(found))[:_MAX_NAMES]
+
+
+def _matching(path: WrittenPath, folder: Path) -> list[str]:
+    if path.path == ".":
+        return []
+    pattern = glob.escape(str(folder)) + "/" + glob.escape(path.path).replace("[*]", "*")
+    if path.effect == "below":
+        pattern += "/*"
+    found = []
+    for name in glob.iglob(pattern):
+        if os.path.isfile(name):
+            found.append(os.path.relpath(name, folder))
+        if len(found) > _MAX_NAMES:
+            break
+    return found

@@ -1,0 +1,263 @@
+"""Runs with working folders of their own: what is in them, and what comes out of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.job.model import OwnFolder, Staging
+from jupyter_hpc.batch.paths.outside import levels_above
+from jupyter_hpc.batch.paths.written import written_paths
+from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
+from jupyter_hpc.batch.submit.results import results_of
+from jupyter_hpc.batch.submit.runs import note_run
+from jupyter_hpc.runner import LocalRunner
+from tests.batch.jobs import LocalJob
+from tests.batch.notebooks import converted
+
+
+def folder_of(source: Path, code: str = "", **values: Any) -> OwnFolder:
+    written = tuple({"path": each.path, "effect": each.effect} for each in written_paths(code))
+    small = {"small_bytes": 100, "data_files": 5, "data_bytes": 1000}
+    return OwnFolder(str(source), levels_above(code), written, **{**small, **values})
+
+
+def fill(folder: Path, names: dict[str, int | str]) -> None:
+    for name, content in names.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, str):
+            path.symlink_to(content)
+        else:
+            path.write_bytes(b"x" * content)
+
+
+def mirrored(source: Path, root: Path, code: str = "", **values: Any) -> dict[str, str]:
+    """What each file and folder of a notebook's folder becomes."""
+    mirror = Mirror(FolderPlan(folder_of(source, code, **values).to_json()), root, [])
+    mirror.run()
+    kinds = {"file": "copied", "link": "linked", "made": "folder"}
+    return {name: kinds[state[0]] for name, state in mirror.made.items()}
+
+
+def test_small_is_copied_and_large_is_linked_and_what_is_written_is_never_a_link(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "project"
+    images = {f"images/{n}.png": 1 for n in range(9)}
+    fill(source, {"small.csv": 5, "large.bin": 500, "weights.npy": 500, "sub/a.txt": 1, **images})
+    fill(source, {"models/old.pt": 500, "models/note.txt": 1, "models/e3.pt": 500})
+    fill(source, {"in": "small.csv", "out": "/etc/hostname", "hpc-batch/x": 1})
+    fill(source, {"cache/deep/1.bin": 2000, "cache/deep/2.bin": 2000})
+    code = (
+        "np.save('weights.npy', x)\ntorch.save(m, f'models/e{n}.pt')\n"
+        "os.makedirs('cache')\nopen('images.txt')"
+    )
+    assert mirrored(source, tmp_path / "own", code) == {
+        "small.csv": "copied", "large.bin": "linked", "weights.npy": "copied",
+        "sub": "folder", "sub/a.txt": "copied", "images": "linked",
+        "models": "folder", "models/old.pt": "linked", "models/note.txt": "copied",
+        "models/e3.pt": "copied", "in": "linked", "out": "linked",
+        "cache": "folder", "cache/deep": "linked",
+    }  # fmt: skip
+    own = tmp_path / "own"
+    assert os.readlink(own / "in") == "small.csv" and os.readlink(own / "out") == "/etc/hostname"
+    assert (own / "images" / "3.png").read_bytes() == b"x"
+    assert (own / "small.csv").stat().st_mtime_ns == (source / "small.csv").stat().st_mtime_ns
+
+
+def test_a_link_that_will_be_written_becomes_a_file_and_a_huge_file_is_left_out(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "project"
+    fill(source, {"store/w.npy": 300, "huge.pt": 5000})
+    (source / "w.npy").symlink_to(tmp_path / "project/store/w.npy")
+    (source / "out").symlink_to("store")
+    code = "np.save('w.npy', x)\ntorch.save(m, 'huge.pt')\nnp.save('out/w.npy', x)"
+    found = mirrored(source, tmp_path / "own", code, written_bytes=1000)
+    assert found["w.npy"] == "copied" and found["out"] == "folder"
+    assert found["out/w.npy"] == "copied" and "huge.pt" not in found
+
+
+def test_paths_out_of_the_folder_lead_where_they_led(tmp_path: Path) -> None:
+    fill(tmp_path / "home" / "project", {"data/a.csv": 3, "models/w.pt": 500, "lib/x.py": 1})
+    fill(tmp_path / "home" / "project", {"notebooks/b.csv": 1, ".secret/key": 1})
+    code = "open('../data/a.csv')\ntorch.save(m, '../models/w.pt')"
+    source = tmp_path / "home" / "project" / "notebooks"
+    assert mirrored(source, tmp_path / "own", code) == {
+        "notebooks": "folder", "notebooks/b.csv": "copied", "data": "linked", "lib": "linked",
+        "models": "folder", "models/w.pt": "copied",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "levels"),
+    [
+        ("open('../data/a')", 1),
+        ("sys.path.append('../..')", 2),
+        ("os.path.join('..', '..', 'a')", 2),
+        ("Path.cwd().parent.parent / 'data'", 2),
+        ("Path().resolve().parents[1]", 2),
+        ("os.path.dirname(os.getcwd())", 1),
+        ("_hpc.sh('cat ../a ../../b')", 2),
+        ("print('wait...', 'a..b', '...')", 0),
+        ("open('data/../a')", 0),
+    ],
+)
+def test_how_far_the_code_reaches_up(code: str, levels: int) -> None:
+    assert levels_above(code) == levels
+
+
+#: Reads two files, writes one of them and others, as the runs of a sweep do.
+CELLS = [
+    "import os\nlr = 0.1",
+    "start = float(open('start.txt').read())\nprint(sorted(os.listdir('data'))[:2])",
+    "open('weights.txt', 'w').write(str(lr * start))\nos.makedirs('out/empty', exist_ok=True)\n"
+    "open('out/a.txt', 'w').write('a')\n"
+    "if not os.path.islink('latest'): os.symlink('weights.txt', 'latest')\n"
+    "open('start.txt', 'a').write('0')\nprint('written', flush=True)\n"
+    "if os.environ.get('SLURM_RESTART_COUNT') == '0':\n    import time\n    time.sleep(600)",
+]
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> LocalJob:
+    values = tuple({"lr": n} for n in (1, 2, 3))
+    source = converted(tmp_path / "s", CELLS)
+    own = folder_of(tmp_path / "work dir", source.script)
+    job = LocalJob(tmp_path, source, staging=None, sweep=values, folder=own)
+    fill(job.work, {f"data/{n}": 1 for n in range(9)})
+    fill(job.work, {"large.bin": 500, "other.txt": 1})
+    (job.work / "start.txt").write_text("8", encoding="utf-8")
+    (job.work / "weights.txt").write_text("mine", encoding="utf-8")
+    return job
+
+
+def everything(folder: Path) -> dict[str, tuple[float, bytes]]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {str(file): (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
+
+
+def start(job: LocalJob, task: int, **environment: str) -> None:
+    job.start(70 + task, SLURM_ARRAY_JOB_ID="70", SLURM_ARRAY_TASK_ID=str(task), **environment)
+
+
+def test_runs_of_a_sweep_change_neither_the_notebooks_folder_nor_each_other(
+    sweep: LocalJob,
+) -> None:
+    before = everything(sweep.work)
+    for task in (1, 2, 3):
+        start(sweep, task)
+        assert sweep.wait() == 0, sweep.log()
+    assert everything(sweep.work) == before
+    for task in (1, 2, 3):
+        files = sweep.run / "output" / str(task) / "files"
+        assert sweep.files(str(task)) == {
+            "weights.txt": str(task * 8.0).encode(), "latest": str(task * 8.0).encode(),
+            "out/a.txt": b"a", "start.txt": b"80",
+        }  # fmt: skip
+        assert os.readlink(files / "latest") == "weights.txt"
+        assert (files / "out" / "empty").is_dir() and not (files / "data").exists()
+    assert "['0', '1']" in sweep.log()
+
+
+async def test_a_killed_run_has_its_files_and_goes_on_in_its_folder(
+    sweep: LocalJob, runner: LocalRunner
+) -> None:
+    start(sweep, 1, SLURM_RESTART_COUNT="0")
+    sweep.wait_for("written")
+    sweep.signal_all(signal.SIGKILL)
+    sweep.wait()
+    files = sweep.run / "output" / "1" / "files"
+    assert (files / "data").is_symlink()  # nobody has tidied the folder
+    await note_run(runner, "70", str(sweep.run))
+    names = {"files/weights.txt", "files/latest", "files/out/a.txt", "files/start.txt"}
+    listed = {file.path for file in (await results_of(runner, "70_1")).files}
+    assert listed == names | {"files/out/empty"}
+    (files / "kept.txt").write_text("of the first part", encoding="utf-8")
+    start(sweep, 1, SLURM_RESTART_COUNT="1")
+    assert sweep.wait() == 0, sweep.log()
+    assert (files / "start.txt").read_bytes() == b"800"  # as the first part has left it
+    assert not (files / "data").exists() and not (files / "large.bin").exists()
+    listed = {file.path for file in (await results_of(runner, "70_1")).files}
+    assert {"files/kept.txt", *names} <= listed
+
+
+def test_what_was_linked_and_changed_all_the_same_is_said(tmp_path: Path) -> None:
+    cells = [
+        "import glob\nfor name in glob.glob('*.bin') + ['data/1']:\n"
+        "    print('changes', name)\n    file = open(name, 'r' + chr(43))\n    file.write('y')\n"
+        "    file.close()\nopen('/'.join(['data', 'new']), chr(119)).close()"
+    ]
+    job = LocalJob(
+        tmp_path, converted(tmp_path / "s", cells), staging=None,
+        folder=folder_of(tmp_path / "work dir"),
+    )  # fmt: skip
+    fill(job.work, {f"data/{n}": 1 for n in range(9)})
+    fill(job.work, {"large.bin": 500})
+    assert job.run_to_end() == 0, job.log()
+    changed = (job.run / "output" / "CHANGED.txt").read_text(encoding="utf-8").splitlines()
+    assert changed == [f"{job.work}/{name}" for name in ("data/1", "data/new", "large.bin")]
+    assert f"were changed while it ran, by it or by others: {changed[0]}" in job.log()
+
+
+def test_a_staged_run_has_what_the_notebooks_folder_holds(
+    tmp_path: Path, training: Conversion
+) -> None:
+    source = converted(tmp_path / "s", CELLS)
+    own = folder_of(tmp_path / "work dir", source.script)
+    job = LocalJob(tmp_path, source, folder=own, staging=Staging())
+    fill(job.work, {f"data/{n}": 1 for n in range(9)})
+    (job.work / "start.txt").write_text("8", encoding="utf-8")
+    before = everything(job.work)
+    assert job.run_to_end() == 0, job.log()
+    assert everything(job.work) == before and list(job.scratch.iterdir()) == []
+    files = job.run / "output" / "files"
+    assert job.files() == {
+        "weights.txt": b"0.8", "latest": b"0.8", "out/a.txt": b"a", "start.txt": b"80",
+    }  # fmt: skip
+    assert os.readlink(files / "latest") == "weights.txt" and (files / "out" / "empty").is_dir()
+    assert not [*(job.run / "output").glob(".scratch-*")]
+
+
+def test_a_chain_goes_on_from_the_link_that_its_first_part_left(tmp_path: Path) -> None:
+    cells = [
+        "import os\nprint('from', open('latest').read() if os.path.exists('latest') else 0)",
+        "epoch = int(open('latest').read()) + 1 if os.path.exists('latest') else 1\n"
+        "os.makedirs('epochs', exist_ok=True)\nopen(f'epochs/{epoch}', 'w').write(str(epoch))\n"
+        "if os.path.lexists('latest'): os.unlink('latest')\n"
+        "os.symlink(os.path.abspath(f'epochs/{epoch}'), 'latest')\nimport sys\nsys.exit(85)",
+    ]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells), chain=3)
+    for task in (1, 2, 3):
+        job.start(7, SLURM_ARRAY_JOB_ID="7", SLURM_ARRAY_TASK_ID=str(task))
+        assert job.wait() == 85, job.log()
+    assert [line for line in job.log().splitlines() if line.startswith("from")] == [
+        *("from 0", "from 1", "from 2"),
+    ]
+    assert os.readlink(job.run / "output" / "files" / "latest") == "epochs/3"
+
+
+def test_a_folder_in_place_of_a_link_is_never_filled_through_it(tmp_path: Path) -> None:
+    cells = [
+        "import os\nos.unlink('best') if os.path.islink('best') else None\n"
+        "os.makedirs('best', exist_ok=True)\nopen('best/w', 'w').write('new')"
+    ]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells))
+    files = job.run / "output" / "files"
+    fill(files, {"first/w": 3, "best": "first"})
+    assert job.run_to_end() == 0, job.log()
+    assert (files / "first" / "w").read_bytes() == b"xxx" and not (files / "best").is_symlink()
+    assert (files / "best" / "w").read_bytes() == b"new"
+
+
+def test_the_plan_of_a_folder_travels_with_the_job(sweep: LocalJob) -> None:
+    plan = json.loads((sweep.run / "folder.json").read_text(encoding="utf-8"))
+    assert plan["source"] == str(sweep.work)
+    assert {"path": "weights.txt", "effect": "file"} in plan["written"]
