@@ -44,18 +44,22 @@ _VENV = """\
 _BUILT = """\
 # An environment on the node's own disk starts faster than one on the shared one. Each
 # node builds it from wheels that are on the cluster, because nodes have no Internet.
-# Nobody else can have made its folder before: mkdir creates it, or the build fails.
-venv=${{SLURM_TMPDIR:-${{TMPDIR:-/tmp}}}}/jupyter-hpc-venv-$job-$RANDOM
+# Nobody else can have made its folder before, nor swap it: mkdir creates it where others
+# can replace nothing, or the build fails.
+for place in "${{SLURM_TMPDIR:-}}" "${{TMPDIR:-}}" /tmp; do
+    [ -n "$place" ] && python3 "$sidecar" check-folder "$place" && break
+done
+venv=$place/jupyter-hpc-venv-$job-$RANDOM
 # shellcheck disable=SC2016  # each node expands it for itself
 build='
-    mkdir -m 700 -- "$1" || exit 1
+    python3 "$3" check-folder "$(dirname -- "$1")" && mkdir -m 700 -- "$1" || exit 1
     if command -v virtualenv > /dev/null; then
         virtualenv --quiet --no-download "$1"
     else
         python3 -m venv "$1"
-    fi && "$1/bin/pip" install --quiet --no-index ${{3:+--find-links "$3"}} -r "$2"
+    fi && "$1/bin/pip" install --quiet --no-index ${{4:+--find-links "$4"}} -r "$2"
 '
-if ! {everywhere}bash -c "$build" build "$venv" {requirements}{wheels}; then
+if ! {everywhere}bash -c "$build" build "$venv" {requirements} "$sidecar"{wheels}; then
     say "the environment could not be built; are all wheels on the cluster?"
     exit 1
 fi

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
+from jupyter_hpc.batch.runtime.job.staging import LEFT_ON, MISSING
 from jupyter_hpc.batch.submit.runs import NOTES
 from jupyter_hpc.runner import Runner
 
-#: Prints "JOB LINES LIST" for each list of the jobs $@; a list has a heading.
+#: Prints "JOB FILES LIST" for each list of the jobs $@. A list has a heading; one that is
+#: empty could not be written. A job that was killed may have brought a file after it wrote
+#: that it had not: such rows do not count. "JOB -1 PLACE" stands for files on a node that
+#: nobody has counted: a mark says where they are until all of them are back.
 _LOOK = f"""
+rows() {{
+    read -r heading
+    while IFS='\t' read -r name why where state; do
+        [ "$why" = 'not copied yet' ] && [ -n "$state" ] &&
+            [ "$(stat -c '%s %.9Y' -- "$1/$name")" = "$state" ] || echo
+    done
+}}
 for job; do
     run=$(cat -- "{NOTES}/$job") && cd -- "$run/output" || continue
-    for list in files*/MISSING.txt [0-9]*/files*/MISSING.txt; do
-        [ -e "$list" ] && printf '%s %s %s\\0' "$job" "$(wc -l < "$list")" "$PWD/$list"
+    for list in files*/{MISSING} [0-9]*/files*/{MISSING}; do
+        [ -e "$list" ] || continue
+        count=$(rows "${{list%/*}}" < "$list" | wc -l)
+        [ "$count" -gt 0 ] || [ ! -s "$list" ] && printf '%s %s %s\\0' "$job" "$count" "$PWD/$list"
+    done
+    for mark in {LEFT_ON}* [0-9]*/{LEFT_ON}*; do
+        [ -e "$mark" ] && printf '%s -1 %s:%s\\0' "$job" "$PWD/$mark" "$(cat -- "$mark")"
     done
 done 2> /dev/null
 true
 """
 _ID = re.compile(r"(?P<job>\d+)(?:_(?P<task>\d+))?")
-_OF_TASK = re.compile(r"/output/(?P<task>\d+)/files[^/]*/MISSING\.txt$")
+_OF_TASK = re.compile(r"/output/(?P<task>\d+)/(?:files[^/]*/MISSING\.txt$|\.scratch-)")
+_MARK = re.compile(rf"/{re.escape(LEFT_ON)}(?P<place>[^/:]+:.*)$", re.S)
 
 
 @dataclass(frozen=True)
@@ -30,8 +47,15 @@ class Missing:
     job_id: str
     count: int
     lists: tuple[str, ...]
+    #: Places on nodes where files of a job that was killed are left, as `node:folder`.
+    places: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if not self.lists:
+            return (
+                f"Job {self.job_id} ended before its files were back from scratch; what is "
+                f"missing was left in {', '.join(self.places)}."
+            )
         if not self.count:
             return (
                 f"Not all files of job {self.job_id} are back from scratch, and their list "
@@ -45,10 +69,13 @@ class Missing:
         )
 
 
-async def missing_files(runner: Runner, job_ids: Iterable[str]) -> dict[str, Missing]:
+async def missing_files(
+    runner: Runner, job_ids: Iterable[str], over: Container[str] = ()
+) -> dict[str, Missing]:
     """What is missing, by the id of the job or task; complete and foreign jobs are left out.
 
-    The parts of a chain share their files, so each of them has what the chain misses.
+    The parts of a chain share their files, so each of them has what the chain misses. Only
+    of jobs that are `over` it is said that files are still on a node.
     """
     asked = {job_id: found for job_id in job_ids if (found := _ID.fullmatch(job_id))}
     jobs = sorted({found["job"] for found in asked.values()}, key=int)
@@ -59,12 +86,17 @@ async def missing_files(runner: Runner, job_ids: Iterable[str]) -> dict[str, Mis
     answer: dict[str, Missing] = {}
     for job_id, found in asked.items():
         own: dict[str, int] = {}
+        places: list[str] = []
+        name = found["job"]
         for job, lines, path in lists:
             task = _OF_TASK.search(path)
-            if job == found["job"] and (not task or found["task"] in (None, task["task"])):
-                own[path] = max(0, int(lines) - 1)
-        if own:
-            shared = not any(map(_OF_TASK.search, own))
-            name = found["job"] if shared else job_id
-            answer[job_id] = Missing(name, sum(own.values()), tuple(own))
+            if job != found["job"] or (task and found["task"] not in (None, task["task"])):
+                continue
+            if mark := _MARK.search(path):
+                places += [mark["place"]] if job_id in over else []
+            else:
+                own[path] = int(lines)
+            name = job_id if task else name
+        if own or places:
+            answer[job_id] = Missing(name, sum(own.values()), tuple(own), tuple(places))
     return answer

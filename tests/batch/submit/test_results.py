@@ -257,3 +257,38 @@ def test_numbers_have_one_name_in_all_runs(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert run_table(tmp_path)[0].metrics == numbers
+
+
+async def test_a_list_of_a_killed_job_counts_only_what_is_not_back(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    files = tmp_path / "run" / "output" / "files"
+    files.mkdir(parents=True)
+    rows = ["Files:"]
+    for name in ("back", "old", "gone"):
+        if name != "gone":
+            (files / name).write_text(name, encoding="utf-8")
+            os.utime(files / name, ns=(5, 7_000_000_009))
+        state = "9 8.000000000" if name == "old" else "4 7.000000009"
+        rows.append(f"{name}\tnot copied yet\tn1:/tmp/x\t{state}")
+    (files / "MISSING.txt").write_text("\n".join([*rows, ""]), encoding="utf-8")
+    await note_run(runner, "5", str(tmp_path / "run"))
+    assert (await missing_files(runner, ["5"]))["5"].count == 2
+    (files / "MISSING.txt").write_text("\n".join([*rows[:2], ""]), encoding="utf-8")
+    assert await missing_files(runner, ["5"]) == {}
+
+
+async def test_where_files_of_a_killed_job_were_left_is_said_once_it_is_over(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    mark = tmp_path / "run" / "output" / "2" / ".scratch-n1"
+    mark.parent.mkdir(parents=True)
+    mark.write_text("/scratch/a b/x", encoding="utf-8")
+    await note_run(runner, "5", str(tmp_path / "run"))
+    assert await missing_files(runner, ["5", "5_2"]) == {}
+    found = await missing_files(runner, ["5_1", "5_2"], over={"5_1", "5_2"})
+    assert list(found) == ["5_2"]
+    assert str(found["5_2"]) == (
+        "Job 5_2 ended before its files were back from scratch; what is missing was left in "
+        "n1:/scratch/a b/x."
+    )
