@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from jupyter_hpc.batch.runtime.job.own_folder import CHANGED
 from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE
 from jupyter_hpc.batch.submit import results as batch
 from jupyter_hpc.batch.submit.missing import Missing, missing_files
@@ -184,6 +185,10 @@ def results(job_id: str, on: str | None, output: Path | None) -> int:
         click.echo(f"{count} file{'' if count == 1 else 's'} in {target}")
     else:
         click.echo(f"Job {job_id} has no results yet.")
+    for file in fetched.written:
+        if file.name == CHANGED:
+            told = f"Files that the run had only links to were changed while it ran: {file}"
+            click.echo(printable(told), err=True)
     if missing is None:
         return 0
     click.echo(printable(str(missing)), err=True)
@@ -205,5 +210,15 @@ async def _results(
                 seen[file.path] = so_far
 
             fetched = await batch.fetch_results(host.runner, found, target, progress)
-        missing = await missing_files(host.runner, [job_id])
+        over = [job_id] if await _is_over(SlurmClient(host.runner), job_id) else []
+        missing = await missing_files(host.runner, [job_id], over)
         return fetched, missing.get(job_id)
+
+
+async def _is_over(client: SlurmClient, job_id: str) -> bool:
+    """Whether a job neither waits nor runs; where that cannot be known, it is not."""
+    try:
+        jobs = [job for job in await client.my_jobs() if job.phase is not Phase.ENDED]
+        return not any(job.holds(job_id) for job in jobs)
+    except HpcError:
+        return False

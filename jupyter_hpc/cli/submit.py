@@ -231,7 +231,7 @@ async def _wait(client: SlurmClient, runner: Runner, job_id: str) -> int:
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _WAIT_POLL_SECONDS)
     code = await exit_code(runner, job_id)
-    for missing in (await missing_files(runner, [job_id])).values():
+    for missing in (await missing_files(runner, [job_id], over=[job_id])).values():
         click.echo(printable(str(missing)), err=True)
     if code is not None:
         return code

@@ -8,10 +8,8 @@ where ours was, and the program would run what is in it.
 from __future__ import annotations
 
 import contextlib
-import grp
 import os
 import platform
-import pwd
 import shutil
 import stat
 import tempfile
@@ -115,6 +113,9 @@ def _why_part(path: str) -> str:
 
 def _is_private(gid: int) -> bool:
     """Whether a group has only this user, or root, in it."""
+    import grp  # a laptop that reads the constants of this module may have no groups
+    import pwd
+
     if gid == 0:
         return True
     try:
@@ -125,6 +126,8 @@ def _is_private(gid: int) -> bool:
 
 
 def _user(uid: int) -> str:
+    import pwd
+
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
