@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jupyter_hpc.cli.render import clock
+from jupyter_hpc.cli.resources import CpuCount
 from jupyter_hpc.connect.options import LAUNCHES, TRANSPORTS, ConnectOptions
 from jupyter_hpc.errors import HpcError, SubmitRejected, UsageError
 from jupyter_hpc.slurm.options import request_options
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 @click.option("--account", metavar="A")
 @click.option("--qos", metavar="Q")
 @click.option("--nodes", type=click.IntRange(1), metavar="N")
-@click.option("--cpus", type=click.IntRange(1), metavar="N", help="CPUs for the job's task.")
-@click.option("--mem", metavar="M", help="Memory per node: 32G.")
+@click.option("--cpus", type=CpuCount(), metavar="N", help="CPUs of the job's task, or: cluster.")
+@click.option("--mem", metavar="M", help="Memory per node: 32G, or: cluster.")
 @click.option("--gpus", type=click.IntRange(0), metavar="N")
 @click.option("--gpu-type", metavar="TYPE", help="In the cluster's own spelling.")
 @click.option("--constraint", metavar="C", help="Node features.")

@@ -16,8 +16,10 @@ from jupyter_hpc.batch.submit import results as batch
 from jupyter_hpc.batch.submit.missing import Missing, missing_files
 from jupyter_hpc.batch.submit.runs import find_run
 from jupyter_hpc.cli.hosts import Host, open_host
+from jupyter_hpc.clusters.profile import Budget
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.cost import cost_so_far, finished_cost
 from jupyter_hpc.slurm.models import FinishedJob, Job, Phase
 from jupyter_hpc.slurm.queue import left_queue
 from jupyter_hpc.slurm.reasons import explain_reason
@@ -37,12 +39,15 @@ on_option = click.option("--on", metavar="NAME", help="The cluster; without it, 
 @click.option("--json", "as_json", is_flag=True, help="One JSON list on stdout.")
 def jobs(on: str | None, as_json: bool) -> None:
     """List my jobs: waiting and running ones, and those that ended in the last day."""
-    living, ended, missing = asyncio.run(_jobs(on))
+    living, ended, missing, budget = asyncio.run(_jobs(on))
+    costs = {job.id: cost_so_far(job, budget.rates, budget.unit) for job in living}
+    costs |= {job.id: finished_cost(job, budget.rates, budget.unit) for job in ended}
     if as_json:
         rows = [dataclasses.asdict(job) for job in living]
         rows += [dataclasses.asdict(record) for record in ended]
         for row in rows:
             row["missing_files"] = missing[row["id"]].count if row["id"] in missing else 0
+            row["cost"] = str(costs[row["id"]] or "")
         click.echo(json.dumps(rows))
         return
     if not living and not ended:
@@ -51,12 +56,15 @@ def jobs(on: str | None, as_json: bool) -> None:
         click.echo(_living(job))
     for record in ended:
         spent = f", {duration(record.elapsed)}" if record.elapsed else ""
+        spent += f", {costs[record.id]}" if costs[record.id] else ""
         click.echo(printable(f"{record.id}  {record.name}  {record.state}{spent}"))
     for found in dict.fromkeys(missing.values()):
         click.echo(printable(str(found)))
 
 
-async def _jobs(on: str | None) -> tuple[list[Job], list[FinishedJob], dict[str, Missing]]:
+async def _jobs(
+    on: str | None,
+) -> tuple[list[Job], list[FinishedJob], dict[str, Missing], Budget]:
     async with open_host(on) as host:
         client = SlurmClient(host.runner)
         queue = await client.recent_jobs()
@@ -72,7 +80,8 @@ async def _jobs(on: str | None) -> tuple[list[Job], list[FinishedJob], dict[str,
         known.update(job.id for job in ended)
         recent = [job for job in queue if job.phase is Phase.ENDED and job.id not in known]
         missing = await missing_files(host.runner, [*known, *(job.id for job in recent)])
-    return living, ended + [left_queue(job) for job in recent], missing
+        budget = host.profile.budget if host.profile is not None else Budget()
+    return living, ended + [left_queue(job) for job in recent], missing, budget
 
 
 def _living(job: Job) -> str:

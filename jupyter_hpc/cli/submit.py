@@ -20,6 +20,7 @@ from jupyter_hpc.batch.submit.choices import Choices, submit_options
 from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.results import exit_code
 from jupyter_hpc.cli.hosts import open_host
+from jupyter_hpc.cli.resources import CpuCount
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.errors import ConversionRefused, HpcError, UsageError
 from jupyter_hpc.runner import Runner
@@ -53,9 +54,10 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--account", metavar="A")
 @click.option("--qos", metavar="Q")
 @click.option("--nodes", type=click.IntRange(1), metavar="N")
-@click.option("--tasks", type=click.IntRange(1), metavar="N")
-@click.option("--cpus", type=click.IntRange(1), metavar="N", help="CPUs per task.")
-@click.option("--mem", metavar="M", help="Memory per node: 32G.")
+@click.option("--tasks", type=click.IntRange(1), metavar="N", help="Processes in all.")
+@click.option("--tasks-per-node", type=click.IntRange(1), metavar="N", help="Default: one per GPU.")
+@click.option("--cpus", type=CpuCount(), metavar="N", help="CPUs per task, or: cluster.")
+@click.option("--mem", metavar="M", help="Memory per node: 32G, or: cluster.")
 @click.option("--gpus", type=click.IntRange(0), metavar="N")
 @click.option("--gpu-type", metavar="TYPE")
 @click.option("--constraint", metavar="C")
@@ -100,6 +102,7 @@ async def _submit(
         if dry_run:
             _show_plan(prepared, as_json)
             return 0
+        _tell_cost(prepared)
         done = await batch.submit(prepared, host.runner, client)
         for message in done.messages:
             click.echo(printable(message), err=True)
@@ -122,7 +125,10 @@ def _tell(text: str) -> None:
 
 def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
     """The options of the command line as choices."""
-    names = ("partition", "account", "qos", "nodes", "tasks", "cpus", "gpus", "gpu_type")
+    names = (
+        *("partition", "account", "qos", "nodes", "tasks", "tasks_per_node", "cpus", "gpus"),
+        "gpu_type",
+    )
     return Choices(
         mode=given["mode"],
         skip_invalid=given["skip_invalid"],
@@ -197,8 +203,12 @@ def _show_plan(prepared: batch.Prepared, as_json: bool) -> None:
         from jupyter_hpc.cli.render import clock
 
         click.echo(f"Estimated start: {clock(plan['estimated_start'])} (an estimate)", err=True)
-    if plan["cost"]:
-        click.echo(f"Cost: {plan['cost']}", err=True)
+    _tell_cost(prepared)
+
+
+def _tell_cost(prepared: batch.Prepared) -> None:
+    if prepared.cost is not None:
+        click.echo(printable(f"Cost: at most {prepared.cost}"), err=True)
 
 
 def _progress(jobs: Sequence[Job]) -> str:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from jupyter_hpc.clusters.schema import check_options, check_profile, keys_of, nearest
 from jupyter_hpc.clusters.values import duration_seconds
 from jupyter_hpc.errors import ProfileError
+from jupyter_hpc.slurm.cost import Rates
 
 # Lines that give a variable a secret, or hold a password in an address, stay on the laptop.
 _SECRET_LINE = re.compile(
@@ -42,7 +43,7 @@ class Allocation:
     constraint: str | None = None
     time: str | None = None
     nodes: int | None = None
-    cpus: int | None = None
+    cpus: int | Literal["cluster"] | None = None  #: None: nobody has said
     memory: str | None = None
     gpus: int | None = None
     gpu_type: str | None = None
@@ -102,7 +103,9 @@ class Budget:
 
     command: tuple[str, ...] = ()
     unit: str = ""
-    rates: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    rates: Rates = field(default_factory=lambda: MappingProxyType({}))
+    remaining: str | None = None
+    warn_below: float | None = None
 
 
 @dataclass(frozen=True)

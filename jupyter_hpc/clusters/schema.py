@@ -49,8 +49,13 @@ def _allocation(section: str) -> tuple[Key, ...]:
         Key(section, "constraint", "word", "Node features that are needed, as Slurm writes them."),
         Key(section, "time", "time", "Time limit, for example `12:00:00` or `1-00:00:00`."),
         Key(section, "nodes", "count", "Number of nodes."),
-        Key(section, "cpus", "count", "CPUs on each node."),
-        Key(section, "memory", "memory", "Memory on each node, for example `32G`."),
+        Key(section, "cpus", "cpus", "CPUs on each node; `cluster` leaves them to it."),
+        Key(
+            section,
+            "memory",
+            "memory",
+            "Memory on each node, for example `32G`; `cluster` leaves it to it.",
+        ),
         Key(section, "gpus", "amount", "GPUs, counted as `gpu_flag` counts them; 0 asks for none."),
         Key(section, "gpu_type", "word", "GPU model as the cluster spells it; case matters."),
         Key(
@@ -152,6 +157,8 @@ KEYS: tuple[Key, ...] = (
     Key("budget", "command", "argv", "Command that prints the remaining budget.", ()),
     Key("budget", "unit", "text", "Unit of the budget, for example `SBU`.", ""),
     Key("budget", "rates", "rates", "Price of one hour, by what is used."),
+    Key("budget", "remaining", "pattern", "Finds what is left in what the command prints."),
+    Key("budget", "warn_below", "quantity", "Warn when less than this is left."),
 )
 
 SECTIONS = (

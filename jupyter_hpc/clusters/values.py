@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jupyter_hpc.slurm.cost import GPU_TYPES, HOURS, PARTITIONS
 from jupyter_hpc.text import printable
 
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*|\[[0-9A-Fa-f:.%a-z]+\]")
@@ -19,7 +20,7 @@ _JUMP = re.compile(
     r"(?:[^\s@:/\[\]-][^\s:/\[\]]*@)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[^\s\]]+\])(?::\d{1,5})?"
 )
 _TIME = re.compile(r"\d+(?::[0-5]?\d){0,2}|\d+-\d+(?::[0-5]?\d){0,2}|UNLIMITED")
-_MEMORY = re.compile(r"\d+(?:\.\d+)?[KMGT]?", re.IGNORECASE)
+_MEMORY = re.compile(r"\d+(?:\.\d+)?[KMGT]?|cluster", re.IGNORECASE)
 _DURATION = re.compile(r"(?:\d+[smhd])+")
 _DURATION_PART = re.compile(r"(\d+)([smhd])")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,8 +28,8 @@ _PROFILE = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _WEB_ADDRESS = re.compile(r"https?://[^\s/@?#]+(?:[/?#]\S*)?")
 _OPTION = re.compile(r"-[A-Za-z0-9].*|--[A-Za-z0-9].*")
 
-#: What budget.rates may price.
-RATES = ("gpu_hour", "cpu_hour", "node_hour")
+#: A value of cpus and memory: the site derives them from the GPUs, or has its own defaults.
+CLUSTER = "cluster"
 
 #: Longest accepted text; longer ones are mistakes or attacks.
 _MAX_CHARACTERS = 4000
@@ -86,6 +87,20 @@ def _whole(low: int, high: int) -> Callable[[Any, tuple[str, ...]], int]:
         return value
 
     return check
+
+
+def _cpus(value: Any, choices: tuple[str, ...]) -> int | str:
+    if value == CLUSTER:
+        return CLUSTER
+    try:
+        return _whole(1, 1_000_000)(value, choices)
+    except BadValue as error:
+        raise BadValue(error.problem, f"{error.allowed}, or {CLUSTER}") from None
+
+
+def decided(value: Any) -> Any:
+    """A value for Slurm: None where the choice is left to the cluster."""
+    return None if value == CLUSTER else value
 
 
 def _flag(value: Any, choices: tuple[str, ...]) -> bool:
@@ -155,16 +170,53 @@ def _web_address(value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
-def _rates(value: Any, choices: tuple[str, ...]) -> dict[str, float]:
-    allowed = f"a table of numbers with the keys {', '.join(RATES)}"
+def _prices(value: Any, name: str, allowed: str, keys: tuple[str, ...] = ()) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise BadValue(f"has {name} = {_shown(value)}", allowed)
+    for key, price in value.items():
+        if keys and key not in keys:
+            raise BadValue(f"has the key {_shown(key)}", allowed)
+        if isinstance(price, bool) or not isinstance(price, (int, float)) or not 0 <= price < 1e9:
+            raise BadValue(f"has {key} = {_shown(price)}", allowed)
+    return {str(key): float(price) for key, price in value.items()}
+
+
+def _rates(value: Any, choices: tuple[str, ...]) -> dict[str, Any]:
+    hours = ", ".join(HOURS)
+    allowed = f"numbers called {hours}; the tables {GPU_TYPES} (by type) and {PARTITIONS} (by name)"
     if not isinstance(value, Mapping):
         raise BadValue(f"is {_shown(value)}", allowed)
-    for name, price in value.items():
-        if name not in RATES:
-            raise BadValue(f"has the key {_shown(name)}", allowed)
-        if isinstance(price, bool) or not isinstance(price, (int, float)) or not 0 <= price < 1e9:
-            raise BadValue(f"has {name} = {_shown(price)}", allowed)
-    return {str(name): float(price) for name, price in value.items()}
+    tables = {key: value[key] for key in (GPU_TYPES, PARTITIONS) if key in value}
+    plain = {key: price for key, price in value.items() if key not in tables}
+    rates: dict[str, Any] = dict(_prices(plain, "rates", allowed, HOURS))
+    if GPU_TYPES in tables:
+        rates[GPU_TYPES] = _prices(tables[GPU_TYPES], GPU_TYPES, allowed)
+    if PARTITIONS in tables:
+        if not isinstance(tables[PARTITIONS], Mapping):
+            raise BadValue(f"has {PARTITIONS} = {_shown(tables[PARTITIONS])}", allowed)
+        rates[PARTITIONS] = {
+            str(name): _prices(prices, str(name), allowed, HOURS)
+            for name, prices in tables[PARTITIONS].items()
+        }
+    return rates
+
+
+def _pattern(value: Any, choices: tuple[str, ...]) -> str:
+    allowed = "a regular expression with one group, the number; {account} stands for the account"
+    text = _text(value, allowed)
+    try:
+        groups = re.compile(text.replace("{account}", "x")).groups
+    except re.error as error:
+        raise BadValue(f"is {_shown(value)}, which is no pattern: {error}", allowed) from None
+    if groups != 1:
+        raise BadValue(f"is {_shown(value)}, which has {groups} groups", allowed)
+    return text
+
+
+def _quantity(value: Any, choices: tuple[str, ...]) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e15:
+        raise BadValue(f"is {_shown(value)}", "a number that is not negative")
+    return float(value)
 
 
 #: Kind of a key -> its check. The names are also the types in the documentation.
@@ -179,7 +231,8 @@ CHECKS: dict[str, Callable[[Any, tuple[str, ...]], Any]] = {
     "port": _whole(1, 65535),
     "seconds": _whole(1, 86400),
     "time": _matching(_TIME, "minutes, hours:minutes:seconds or days-hours:minutes:seconds"),
-    "memory": _matching(_MEMORY, "a number with K, M, G or T, for example 32G"),
+    "cpus": _cpus,
+    "memory": _matching(_MEMORY, "a number with K, M, G or T, for example 32G, or cluster"),
     "duration": _matching(_DURATION, "numbers with s, m, h or d, for example 90m or 2h"),
     "hosts": _hosts,
     "jumps": _list_of(_matching(_JUMP, "[user@]host[:port]"), "a list of [user@]host[:port]"),
@@ -191,5 +244,7 @@ CHECKS: dict[str, Callable[[Any, tuple[str, ...]], Any]] = {
         _matching(_VARIABLE, "names of variables"), 'a list of names, for example ["DISPLAY"]'
     ),
     "rates": _rates,
+    "pattern": _pattern,
+    "quantity": _quantity,
     "address": _web_address,
 }

@@ -33,6 +33,14 @@ class Authenticating(Event):
 
 
 @dataclass(frozen=True)
+class Priced(Event):
+    """What the job that is asked for costs at most; `cost` with the unit of the budget."""
+
+    name: ClassVar[str] = "cost"
+    cost: str
+
+
+@dataclass(frozen=True)
 class Pending(Event):
     """The job waits; sent again when the reason or the estimate changes.
 

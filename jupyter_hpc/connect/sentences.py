@@ -19,6 +19,7 @@ from jupyter_hpc.connect.events import (
     GpuIdle,
     Pending,
     PersonNeeded,
+    Priced,
     Ready,
     Reconnected,
     Reconnecting,
@@ -53,6 +54,7 @@ def _answered(event: Answered) -> str:
 
 SENTENCES: Mapping[type[Event], Callable[[Any], str]] = {
     Authenticating: lambda event: f"Logging in to {event.host}.",
+    Priced: lambda event: f"The job costs at most {event.cost}.",
     Pending: lambda event: f"Job {event.job_id} waits: {event.reason_text}",
     Running: lambda event: f"Job {event.job_id} has {event.node}.",
     Starting: lambda event: f"Starting JupyterLab on {event.node}.",

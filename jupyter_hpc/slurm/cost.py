@@ -1,13 +1,29 @@
-"""What a job costs in the budget of its cluster, where the profile knows the rates."""
+"""What a job costs in the budget of its cluster, where the profile knows the rates.
+
+The table of rates is that of a profile (`[budget.rates]`); its keys are named here, and the
+profile's schema takes them from here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from jupyter_hpc.slurm.models import Job, Request
+from jupyter_hpc.slurm.advice import chosen_partitions
+from jupyter_hpc.slurm.models import FinishedJob, Job, Partition, Request
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.units import parse_walltime
+
+#: What has a price by the hour, in the order in which a price is looked for: a job with GPUs is
+#: charged by them where they have one, else by its CPUs, else by its nodes.
+HOURS = ("gpu_hour", "cpu_hour", "node_hour")
+#: The table of prices of a GPU by its type; they come before `gpu_hour`.
+GPU_TYPES = "gpu_types"
+#: Tables of HOURS by partition; they come before everything else.
+PARTITIONS = "partitions"
+
+Rates = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -18,32 +34,122 @@ class Cost:
     unit: str
 
     def __str__(self) -> str:
-        return f"{self.amount:g} {self.unit}".strip()
+        amount = f"{self.amount:.2f}".rstrip("0").rstrip(".")
+        return f"{amount} {self.unit}".strip()
 
 
-def job_cost(request: Request, rates: Mapping[str, float], unit: str, runs: int = 1) -> Cost | None:
-    """The cost of all runs if each takes all of its time; None where no rate fits."""
+def job_cost(
+    request: Request,
+    rates: Rates,
+    unit: str,
+    runs: int = 1,
+    *,
+    partitions: Sequence[Partition] = (),
+    cpus: int | None = None,
+) -> Cost | None:
+    """The most that all runs can cost, each taking all of its time; None where it is not known.
+
+    Where the request leaves partition or GPU type open, the dearest that it may get counts.
+    `cpus` are those of the whole job where Slurm has said it.
+    """
     seconds = parse_walltime(request.time) if request.time else None
     nodes, gpus = request.nodes or 1, request.gpus or 0
     if request.gpu_flag != "gpus":
         gpus *= nodes
-    cpus = (request.cpus or 1) * (request.tasks or 1)
-    hourly = _hourly(rates, gpus, cpus, nodes)
+    tasks = request.tasks or (request.tasks_per_node or 1) * nodes
+    if request.cpus is not None:
+        cpus = request.cpus * tasks
+    elif cpus is None and not gpus:
+        cpus = tasks  # Slurm's own default; with GPUs a site may have another one
+    hourly = [
+        price
+        for partition, kinds in _possible(request, rates, partitions)
+        if (price := _hourly(rates, partition, kinds, gpus, cpus, nodes)) is not None
+    ]
+    if not hourly or seconds is None:
+        return None
+    return Cost(round(max(hourly) * seconds / 3600 * runs, 2), unit)
+
+
+def cost_so_far(job: Job, rates: Rates, unit: str) -> Cost | None:
+    """What a job has cost until now, nothing while it waits; None where no rate fits."""
+    return _spent(job, 0 if job.phase is Phase.PENDING else job.time_used, rates, unit)
+
+
+def finished_cost(job: FinishedJob, rates: Rates, unit: str) -> Cost | None:
+    """What a job, or one run of an array, has cost in all; None where no rate fits."""
+    return _spent(job, job.elapsed, rates, unit)
+
+
+def flat(rates: Rates) -> dict[str, float]:
+    """All prices by one name each: `gpu_hour`, `gpu_types.a100`, `partitions.gpu.gpu_hour`."""
+    found: dict[str, float] = {}
+    for name, value in rates.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{inner}": price for inner, price in flat(value).items()}
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            found[str(name)] = float(value)
+    return found
+
+
+class _Placed(Protocol):
+    """What of a job has a price."""
+
+    @property
+    def partition(self) -> str: ...
+    @property
+    def gpus(self) -> int: ...
+    @property
+    def gpu_type(self) -> str: ...
+    @property
+    def cpus(self) -> int: ...
+    @property
+    def node_count(self) -> int: ...
+
+
+def _spent(job: _Placed, seconds: int | None, rates: Rates, unit: str) -> Cost | None:
+    kinds = [kind for kind in job.gpu_type.split(",") if kind]
+    hourly = _hourly(rates, job.partition, kinds, job.gpus, job.cpus, job.node_count)
     if hourly is None or seconds is None:
         return None
-    return Cost(round(hourly * seconds / 3600 * runs, 2), unit)
+    return Cost(round(hourly * seconds / 3600, 2), unit)
 
 
-def cost_so_far(job: Job, rates: Mapping[str, float], unit: str) -> Cost | None:
-    """What a job has cost until now, nothing while it waits; None where no rate fits."""
-    hourly = _hourly(rates, job.gpus, job.cpus, job.node_count)
-    if hourly is None:
-        return None
-    seconds = 0 if job.phase is Phase.PENDING else job.time_used
-    return None if seconds is None else Cost(round(hourly * seconds / 3600, 2), unit)
+def _possible(
+    request: Request, rates: Rates, partitions: Sequence[Partition]
+) -> Iterable[tuple[str, list[str]]]:
+    """The partitions that the job may run in, each with the GPU types that it may get there."""
+    named = [request.gpu_type] if request.gpu_type else []
+    chosen = chosen_partitions(request, partitions)
+    for partition in chosen:
+        yield partition.name, named or [gpu.type for gpu in partition.gpus if gpu.type]
+    if not chosen:
+        anything = named or list(rates.get(GPU_TYPES, {}))
+        for name in (request.partition or "").split(","):
+            yield name, anything
 
 
-def _hourly(rates: Mapping[str, float], gpus: int, cpus: int, nodes: int) -> float | None:
-    """The price of one hour of all of it, by the first rate that fits (clusters/values.py)."""
-    used = {**({"gpu_hour": gpus} if gpus else {}), "cpu_hour": cpus, "node_hour": nodes}
-    return next((rates[name] * count for name, count in used.items() if name in rates), None)
+def _hourly(
+    rates: Rates,
+    partition: str,
+    gpu_types: Sequence[str],
+    gpus: int,
+    cpus: int | None,
+    nodes: int,
+) -> float | None:
+    """The price of one hour of all of it, by the first of HOURS that has one."""
+    own: Mapping[str, float] = rates.get(PARTITIONS, {}).get(partition, {})
+    typed: Mapping[str, float] = rates.get(GPU_TYPES, {})
+    by_type = [typed[kind] for kind in gpu_types if kind in typed]
+    general = {**{name: rates[name] for name in HOURS if name in rates}}
+    if by_type:
+        general["gpu_hour"] = max(by_type)
+    prices = {**general, **own}
+    used = {"gpu_hour": gpus or None, "cpu_hour": cpus, "node_hour": nodes}
+    if "cpu_hour" in prices and cpus is None and not (gpus and "gpu_hour" in prices):
+        return None  # it is charged by its CPUs, and nobody knows how many
+    for name in HOURS:
+        count = used[name]
+        if name in prices and count is not None:
+            return prices[name] * count
+    return None

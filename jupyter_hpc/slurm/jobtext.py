@@ -23,6 +23,11 @@ WORLD_SIZE=${SLURM_NTASKS:-1}
 export MASTER_ADDR MASTER_PORT WORLD_SIZE
 """
 
+#: The same for one process, so that the same program runs alone and with others.
+ALONE = """\
+export RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=$((10000 + job % 20000))
+"""
+
 #: A program started by this tells each of its tasks its rank, in the words of PyTorch.
 RANKED = """\
 # shellcheck disable=SC2016  # each task expands it for itself

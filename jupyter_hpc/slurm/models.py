@@ -285,6 +285,7 @@ class Request:
     time: str | None = None
     nodes: int | None = None
     tasks: int | None = None
+    tasks_per_node: int | None = None
     cpus: int | None = None  #: per task
     memory: str | None = None  #: per node
     gpus: int | None = None

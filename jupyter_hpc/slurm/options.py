@@ -9,6 +9,8 @@ from jupyter_hpc.text import printable
 
 GPU_FLAGS = ("gpus", "gpus-per-node", "gres")
 
+_GRES = "--gres="
+
 #: Options that would break what is read back, or that belong to the caller.
 _RESERVED = ("--parsable", "--test-only", "--no-shell", "--wrap", "--wait", "--quiet", "-Q", "-W")
 
@@ -32,9 +34,11 @@ def request_options(request: Request) -> list[str]:
         ("time", request.time),
         ("nodes", request.nodes),
         ("ntasks", request.tasks),
+        ("ntasks-per-node", request.tasks_per_node),
         ("cpus-per-task", request.cpus),
         ("mem", request.memory),
         *_gpu_option(request),
+        ("gres", _gres(request)),
         ("comment", request.comment),
     ]
     words = [f"--{option}={value}" for option, value in values if value not in (None, "")]
@@ -44,7 +48,8 @@ def request_options(request: Request) -> list[str]:
                 f"{printable(word, 120)!r} holds a line break, which no Slurm option may.",
                 "Remove it from the profile or the command line.",
             )
-    return words + [_extra(option) for option in request.extra]
+    others = [option for option in request.extra if not option.startswith(_GRES)]
+    return words + [_extra(option) for option in others]
 
 
 def _gpu_option(request: Request) -> list[tuple[str, object]]:
@@ -55,10 +60,37 @@ def _gpu_option(request: Request) -> list[tuple[str, object]]:
             f"{printable(request.gpu_flag, 80)!r} is not a way to ask Slurm for GPUs.",
             f"Choose one of {', '.join(GPU_FLAGS)}.",
         )
-    amount = f"{request.gpu_type}:{request.gpus}" if request.gpu_type else str(request.gpus)
-    return (
-        [("gres", f"gpu:{amount}")] if request.gpu_flag == "gres" else [(request.gpu_flag, amount)]
-    )
+    return [] if request.gpu_flag == "gres" else [(request.gpu_flag, _gpu_amount(request))]
+
+
+def _gpu_amount(request: Request) -> str:
+    return f"{request.gpu_type}:{request.gpus}" if request.gpu_type else str(request.gpus)
+
+
+def _gres(request: Request) -> str:
+    """All generic resources in one option: of two, Slurm takes the last and forgets the first.
+
+    Raises UsageError for GPUs that are asked for in two ways.
+    """
+    named = [
+        resource
+        for option in request.extra
+        if option.startswith(_GRES)
+        for resource in option[len(_GRES) :].split(",")
+        if resource
+    ]
+    if not request.gpus:
+        return ",".join(dict.fromkeys(named))
+    gpus = f"gpu:{_gpu_amount(request)}"
+    twice = next((each for each in named if each.split(":")[0] == "gpu" and each != gpus), None)
+    if twice is not None:
+        raise UsageError(
+            f"GPUs are asked for twice, by {_GRES}{printable(twice, 60)} and as {request.gpus} of "
+            "the request.",
+            "Leave one of them out; --gpus 0 leaves them to the option.",
+        )
+    own = [gpus] if request.gpu_flag == "gres" else []
+    return ",".join(dict.fromkeys([*own, *(each for each in named if each != gpus)]))
 
 
 def _extra(option: str) -> str:

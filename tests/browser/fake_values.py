@@ -228,6 +228,7 @@ def a_job_view(job_id: str, **changes: Any) -> Json:
         "state_advice": "",
         "reason": None,
         "estimated_start": None,
+        "cost": "",
         "efficiency": None,
         "advice": [],
         "script": "#!/bin/bash\n#SBATCH --gpus=1\nsrun python train.py\n",
@@ -289,6 +290,8 @@ def a_storage_report() -> Json:
                     "limits": [{"resource": "gres/gpu", "used": 41_000, "limit": 60_000}],
                 }
             ],
+            "remaining": None,
+            "low": False,
             "report": None,
             "problem": None,
         },

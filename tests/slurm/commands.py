@@ -48,7 +48,7 @@ DELIBERATE_MISTAKE = "--no-such"
 
 _EVERYTHING = Request(
     name="name", partition="cpu", account="research", qos="normal", constraint="a100", time="10",
-    nodes=1, tasks=1, cpus=1, memory="1G", reservation="none", comment="text",
+    nodes=1, tasks=1, tasks_per_node=1, cpus=1, memory="1G", reservation="none", comment="text",
     extra=("--exclusive",),
 )  # fmt: skip
 

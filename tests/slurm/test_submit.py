@@ -150,3 +150,26 @@ def test_the_answer_of_test_only() -> None:
     assert estimate and estimate.start and estimate.start > 1_700_000_000
     assert (estimate.nodes, estimate.partition, estimate.cpus) == ("cpu01", "cpu", 1)
     assert submit.read_test_only(recording("test-only-refused").stderr) is None
+
+
+@pytest.mark.parametrize(
+    ("flag", "gpus", "extra", "options"),
+    [
+        ("gres", 1, ("--gres=tmpfs:100G",), ["--gres=gpu:a40:1,tmpfs:100G"]),
+        ("gpus", 1, ("--gres=tmpfs:100G",), ["--gpus=a40:1", "--gres=tmpfs:100G"]),
+        ("gres", None, ("--gres=tmpfs:1G", "--gres=nvme:1"), ["--gres=tmpfs:1G,nvme:1"]),
+        ("gres", 1, ("--gres=gpu:a40:1",), ["--gres=gpu:a40:1"]),
+        ("gres", 0, ("--gres=gpu:2",), ["--gres=gpu:2"]),
+    ],
+)
+def test_generic_resources_are_one_option(
+    flag: str, gpus: int | None, extra: tuple[str, ...], options: list[str]
+) -> None:
+    request = Request(gpus=gpus, gpu_type="a40" if gpus else None, gpu_flag=flag, extra=extra)
+    assert request_options(request) == options
+
+
+def test_gpus_in_two_ways_are_refused() -> None:
+    with pytest.raises(UsageError, match="asked for twice") as caught:
+        request_options(Request(gpus=1, gpu_flag="gpus", extra=("--gres=gpu:a100:2",)))
+    assert "--gpus 0" in caught.value.hint

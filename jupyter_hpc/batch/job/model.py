@@ -10,7 +10,7 @@ from jupyter_hpc.errors import UsageError
 from jupyter_hpc.slurm.models import Request
 
 #: One GPU, 6 CPUs and 32 GB are a good start for one training.
-DEFAULT_REQUEST = Request(time="01:00:00", cpus=6, memory="32G", gpus=1)
+DEFAULT_REQUEST = Request(time="01:00:00", cpus=6, memory="32000M", gpus=1)
 
 #: Where node-local scratch is on most clusters, best first.
 DEFAULT_SCRATCH_ROOTS = (

@@ -109,7 +109,7 @@ def _program(job: BatchJob) -> str:
 # ---- the program ----
 cd "$cwd" || exit 1
 export PYTHONUNBUFFERED=1 WANDB_MODE="${{WANDB_MODE:-offline}}"
-{_check_gpu(job)}{_several_tasks(job)}start() {{
+{_check_gpu(job)}{_tasks(job)}start() {{
     exec {launch} {container_words(job)}python3 {" ".join(words)}
 }}
 """
@@ -124,9 +124,9 @@ def _check_gpu(job: BatchJob) -> str:
 """
 
 
-def _several_tasks(job: BatchJob) -> str:
+def _tasks(job: BatchJob) -> str:
     if job.tasks <= 1:
-        return ""
+        return jobtext.ALONE
     leader = "node" if job.staging else "job"
     shared = f'"$output/.ranks-$job-{jobtext.restarts()}"'
     if job.staging:

@@ -14,8 +14,10 @@ from jupyter_hpc.batch.job.model import DEFAULT_REQUEST, DEFAULT_SCRATCH_ROOTS, 
 from jupyter_hpc.batch.job.sweep import parse_sweep
 from jupyter_hpc.batch.submit.submit import SubmitOptions, current_environment
 from jupyter_hpc.clusters import Profile
+from jupyter_hpc.clusters.profile import Budget
 from jupyter_hpc.clusters.schema import check_options
 from jupyter_hpc.clusters.user_settings import notify_settings
+from jupyter_hpc.clusters.values import decided
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.slurm.models import Request
 
@@ -60,6 +62,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         mode=choices.mode,
         skip_invalid=choices.skip_invalid,
         request=job_request(choices, profile),
+        node_cpus=_node_cpus(choices, profile),
         settings=choices.settings,
         sweep=choices.sweep,
         at_once=choices.at_once,
@@ -71,8 +74,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         scratch_roots=scratch_roots,
         environment=choices.environment or default_environment(profile, here=here),
         upload=not here,
-        rates=dict(profile.budget.rates) if profile is not None else {},
-        unit=profile.budget.unit if profile is not None else "",
+        budget=profile.budget if profile is not None else Budget(),
         notify=notify_settings() if choices.notify else None,
     )
 
@@ -93,7 +95,8 @@ def job_request(choices: Choices, profile: Profile | None) -> Request:
     if profile is not None:
         asked = {key: value for key, value in asked.items() if key not in ALLOCATION_KEYS}
         allocation = profile.allocation_for(choices.preset, given)
-        request = _over(request, {key: getattr(allocation, key) for key in ALLOCATION_KEYS})
+        values = {key: getattr(allocation, key) for key in ALLOCATION_KEYS}
+        request = _over(request, values)
         request = dataclasses.replace(
             request, gpu_flag=profile.slurm.gpu_flag, extra=allocation.extra
         )
@@ -103,7 +106,16 @@ def job_request(choices: Choices, profile: Profile | None) -> Request:
             "Leave --preset out, or submit from a session or with --on NAME.",
         )
     asked["extra"] = (*request.extra, *(asked.get("extra") or ()))
-    return _over(request, asked)
+    request = _over(request, asked)
+    return dataclasses.replace(request, cpus=decided(request.cpus), memory=decided(request.memory))
+
+
+def _node_cpus(choices: Choices, profile: Profile | None) -> int | None:
+    """The CPUs that the profile gives to each node, where nobody has named those of a task."""
+    if profile is None or choices.request.get("cpus") is not None:
+        return None
+    cpus: int | None = decided(profile.allocation_for(choices.preset).cpus)
+    return cpus
 
 
 def _over(request: Request, values: Mapping[str, Any]) -> Request:

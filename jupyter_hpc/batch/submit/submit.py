@@ -24,6 +24,7 @@ from jupyter_hpc.batch.convert.reading import (
 from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.batch.job.files import stem
 from jupyter_hpc.batch.job.header import batch_options
+from jupyter_hpc.batch.job.layout import laid_out
 from jupyter_hpc.batch.job.model import (
     DEFAULT_REQUEST,
     DEFAULT_SCRATCH_ROOTS,
@@ -35,6 +36,8 @@ from jupyter_hpc.batch.job.model import (
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outputs
 from jupyter_hpc.batch.job.sweep import grid
+from jupyter_hpc.batch.preflight.code import notebook_sources, trees
+from jupyter_hpc.batch.preflight.frameworks import is_distributed
 from jupyter_hpc.batch.runtime.job.notify import NOTIFY_FILE
 from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
 from jupyter_hpc.batch.submit.folders import code_of_run, overwritten_files, own_folder
@@ -54,6 +57,7 @@ from jupyter_hpc.batch.submit.snapshot import (
     run_files,
 )
 from jupyter_hpc.batch.submit.uploads import local_inputs, working_files
+from jupyter_hpc.clusters.profile import Budget
 from jupyter_hpc.clusters.user_settings import NotifySettings
 from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
 from jupyter_hpc.runner import Runner
@@ -70,6 +74,8 @@ class SubmitOptions:
     #: Leave out cells that are not Python.
     skip_invalid: bool = False
     request: Request = DEFAULT_REQUEST
+    #: CPUs of each node, by the profile; tasks on one node share them.
+    node_cpus: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     at_once: int | None = None
@@ -84,8 +90,8 @@ class SubmitOptions:
     environment: Environment = field(default_factory=Environment)
     #: The notebook is here and the cluster is not: send it there with the files it names.
     upload: bool = False
-    rates: Mapping[str, float] = field(default_factory=dict)
-    unit: str = ""
+    #: Rates, and how to ask what is left.
+    budget: Budget = field(default_factory=Budget)
     #: How the user is told of the end; None: not at all.
     notify: NotifySettings | None = None
 
@@ -104,6 +110,7 @@ class Prepared:
     overwritten: tuple[str, ...] = ()
     estimate: Estimate | None = None
     cost: Cost | None = None
+    budget: Budget = field(default_factory=Budget)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -193,6 +200,13 @@ async def prepare(
     settings = checked_settings(conversion, options.settings)
     options = replace(options, sweep=checked_sweep(conversion, options.sweep))
     await require_answers(conversion, {**options.sweep, **settings}, read.names, runner)
+    sources = notebook_sources(read.parsed)
+    request = laid_out(
+        options.request,
+        distributed=is_distributed(trees(sources)),
+        node_cpus=options.node_cpus,
+    )
+    options = replace(options, request=request)
     job, uploads, packings = await _job(notebook, conversion, settings, options, runner)
     if options.upload:
         uploads |= working_files(read.parsed, notebook.parent)
@@ -213,7 +227,8 @@ async def prepare(
         overwritten=overwritten_files(code, notebook.parent)
         if alone and not options.upload
         else (),
-        cost=job_cost(job.request, options.rates, options.unit, job.runs),
+        cost=job_cost(job.request, options.budget.rates, options.budget.unit, job.runs),
+        budget=options.budget,
     )
     return prepared if client is None else await estimated(prepared, client)
 
@@ -225,10 +240,20 @@ async def estimated(
 
     What the partitions rule out is said first, in words.
     """
-    job = prepared.job
+    job, budget = prepared.job, prepared.budget
+    if partitions is None:
+        partitions = await client.partitions()
     await client.check(job.request, partitions)
     estimate = await client.test_only(job.request, prepared.script, batch_options(job))
-    return replace(prepared, estimate=estimate)
+    cost = job_cost(
+        job.request,
+        budget.rates,
+        budget.unit,
+        job.runs,
+        partitions=partitions,
+        cpus=estimate.cpus,
+    )
+    return replace(prepared, estimate=estimate, cost=cost)
 
 
 async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> SubmittedJob:

@@ -24,7 +24,7 @@ from jupyter_hpc.errors import (
 )
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.differences import differences
-from jupyter_hpc.slurm.models import Job, Request
+from jupyter_hpc.slurm.models import Job, Partition, Request
 
 _log = logging.getLogger(__name__)
 
@@ -77,14 +77,20 @@ def mismatch(profile: Profile, options: ConnectOptions, name: str, job: Job) -> 
     return Mismatch(name, job.job_id, tuple(found), options, request) if found else None
 
 
-async def check_limits(slurm: SlurmClient, request: Request) -> None:
-    """SubmitRejected for what would wait for ever; nothing where the limits are not told."""
+async def check_limits(slurm: SlurmClient, request: Request) -> list[Partition]:
+    """SubmitRejected for what would wait for ever; nothing where the limits are not told.
+
+    Returns the partitions, none where they are not told.
+    """
+    partitions: list[Partition] = []
     try:
-        await slurm.check(request)
+        partitions = await slurm.partitions()
+        await slurm.check(request, partitions)
     except SubmitRejected:
         raise
     except (SlurmError, CommandError) as error:
         _log.info("the limits of the partitions are not known: %s", error.message)
+    return partitions
 
 
 async def choose(found: Mismatch, prompter: Prompter) -> Choice:

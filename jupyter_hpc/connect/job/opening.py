@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.events import Sink, Warned
+from jupyter_hpc.connect.events import Priced, Sink, Warned
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.allocation import (
     CONNECT_AGAIN,
@@ -41,6 +41,7 @@ from jupyter_hpc.errors import (
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.cost import job_cost
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.text import printable
 
@@ -187,7 +188,10 @@ class JobOpener:
                 await self._explain_loss(allocator)
             allocation = self._profile.allocation_for(self._options.preset, self._options.overrides)
             request = request_for(self._profile, allocation, name)
-            await check_limits(slurm, request)
+            partitions = await check_limits(slurm, request)
+            budget = self._profile.budget
+            if cost := job_cost(request, budget.rates, budget.unit, partitions=partitions):
+                self._sink(Priced(str(cost)))
             self.asking = True
             try:
                 requested = await allocator.submit(request)

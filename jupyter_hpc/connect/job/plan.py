@@ -65,7 +65,7 @@ async def plan(profile: Profile, options: ConnectOptions, runner: Runner) -> Pla
         request,
         tuple(partition_limits(request, partitions)),
         await slurm.test_only(request, keep_alive_script()),
-        job_cost(request, profile.budget.rates, profile.budget.unit),
+        job_cost(request, profile.budget.rates, profile.budget.unit, partitions=partitions),
         job,
         found.differences if found else (),
     )

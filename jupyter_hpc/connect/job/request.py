@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from jupyter_hpc.clusters import Allocation, Profile, load
+from jupyter_hpc.clusters.values import decided
 from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.slurm.models import Job, Request
 
@@ -104,8 +105,8 @@ def request_for(profile: Profile, allocation: Allocation, name: str) -> Request:
         constraint=allocation.constraint,
         time=allocation.time,
         nodes=allocation.nodes,
-        cpus=allocation.cpus,
-        memory=allocation.memory,
+        cpus=decided(allocation.cpus),
+        memory=decided(allocation.memory),
         gpus=allocation.gpus,
         gpu_type=allocation.gpu_type,
         gpu_flag=profile.slurm.gpu_flag,

@@ -10,12 +10,13 @@ from typing import Any, Literal
 from jupyter_hpc.batch.job.model import Environment
 from jupyter_hpc.batch.submit.choices import ALLOCATION_KEYS, Choices, fixed_and_swept
 from jupyter_hpc.batch.submit.submit import current_environment
+from jupyter_hpc.clusters.values import CLUSTER
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.text import printable
 
 PYTHONS = ("default", "server", "conda", "venv", "build", "container", "none")
 
-_NUMBERS = ("nodes", "tasks", "cpus", "gpus")
+_NUMBERS = ("nodes", "tasks", "tasks_per_node", "gpus")
 _TEXTS = tuple(key for key in ALLOCATION_KEYS if key not in _NUMBERS)
 
 #: A name or value longer than this is no name or value.
@@ -75,8 +76,13 @@ def _request(table: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{key: _text(table, key) for key in _TEXTS},
         **{key: _number(table, key, least=0 if key == "gpus" else 1) for key in _NUMBERS},
+        "cpus": _cpus(table),
         "extra": _extra(table),
     }
+
+
+def _cpus(table: Mapping[str, Any]) -> int | str | None:
+    return CLUSTER if table.get("cpus") == CLUSTER else _number(table, "cpus")
 
 
 def _extra(table: Mapping[str, Any]) -> tuple[str, ...]:

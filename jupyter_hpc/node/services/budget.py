@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from jupyter_hpc.clusters.budget import read_remaining
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.node.services.profile import SiteProfile, number, words
 from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.cost import flat
 from jupyter_hpc.text import printable_lines
 
 if TYPE_CHECKING:
@@ -44,6 +47,10 @@ class Budget:
     rates: Mapping[str, float] = field(default_factory=dict)
     accounts: tuple[Account, ...] = ()
     report: str | None = None
+    #: What is left, where the profile says how to find it in the report.
+    remaining: float | None = None
+    #: Whether that is less than the profile's threshold.
+    low: bool = False
     problem: HpcError | None = None
 
 
@@ -63,19 +70,26 @@ class BudgetReader:
         command = words(self._table.get("command"))
         unit = str(self._table.get("unit") or "") or None
         prices = self._table.get("rates")
-        rates = {
-            str(name): rate
-            for name, price in (prices.items() if isinstance(prices, dict) else ())
-            if (rate := number(price)) is not None
-        }
+        every = flat(prices).items() if isinstance(prices, dict) else ()
+        rates = {name: rate for name, price in every if (rate := number(price)) is not None}
         if command:
             report, problem = await self._report(command)
-            return Budget("command", unit, rates, report=report, problem=problem)
+            remaining = self._remaining(report or "")
+            least = number(self._table.get("warn_below"))
+            low = remaining is not None and least is not None and remaining < least
+            return Budget("command", unit, rates, (), report, remaining, low, problem)
         try:
             shares = await self._client.shares()
         except HpcError as error:
             return Budget("sshare", unit, rates, problem=error)
         return Budget("sshare", unit, rates, tuple(_account(share) for share in shares))
+
+    def _remaining(self, report: str) -> float | None:
+        pattern = self._table.get("remaining")
+        try:
+            return read_remaining(report, pattern) if isinstance(pattern, str) else None
+        except (re.error, IndexError):
+            return None  # the profile is a file of the user's, and a help only
 
     async def _report(self, command: list[str]) -> tuple[str | None, HpcError | None]:
         try:

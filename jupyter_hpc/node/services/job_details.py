@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jupyter_hpc.clusters.profile import Budget
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.gpu.recording import mean_load, read_recording
 from jupyter_hpc.node.services.cache import Cached, Dated
@@ -29,6 +30,7 @@ from jupyter_hpc.node.services.jobs import JobsService, parse_id
 from jupyter_hpc.node.services.log_files import NotALog, read_piece
 from jupyter_hpc.node.services.offload import Offload
 from jupyter_hpc.node.values import problem_of, to_json
+from jupyter_hpc.slurm.cost import Cost, finished_cost
 from jupyter_hpc.slurm.efficiency import advise, efficiency
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail, Phase
 from jupyter_hpc.slurm.reasons import explain_reason, explain_state
@@ -73,6 +75,7 @@ class JobDetails:
         *,
         find_run: Callable[[str], Awaitable[str]],
         gpu_flag: str = "gpus",
+        budget: Budget | None = None,
         contents_root: str | None = None,
     ) -> None:
         self._client = client
@@ -81,10 +84,17 @@ class JobDetails:
         self._offload = offload
         self._find_run = find_run
         self._gpu_flag = gpu_flag
+        self._budget = budget or Budget()
         self._contents_root = contents_root
         self._usage = RunningUsage(client.usage)
         self._files = RememberedFiles()
         self._found: OrderedDict[str, Cached[Found]] = OrderedDict()
+
+    def _cost(self, record: FinishedJob | None) -> Cost | None:
+        """What the job has cost until now, by the rates of the profile."""
+        if record is None:
+            return None
+        return finished_cost(record, self._budget.rates, self._budget.unit)
 
     async def view(self, text: str) -> dict[str, object]:
         """Everything that the job view shows."""
@@ -100,6 +110,7 @@ class JobDetails:
             "estimated_start": found.estimated_start,
             "efficiency": efficiency(record, load) if record else None,
             "advice": advise(record, load, self._gpu_flag) if record else [],
+            "cost": str(self._cost(record) or ""),
             "script": await self._script(found.files),
             "files": {
                 "stdout": found.files.stdout,

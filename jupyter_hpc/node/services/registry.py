@@ -169,6 +169,7 @@ class Services:
     def details(self) -> JobDetails:
         from jupyter_hpc.node.services.job_details import JobDetails
 
+        profile = self.profile.resolved()
         return JobDetails(
             self.client,
             self.jobs,
@@ -176,6 +177,7 @@ class Services:
             self.offload,
             find_run=self._find_run,
             gpu_flag=self.profile.gpu_flag,
+            budget=profile.budget if profile is not None else None,
             contents_root=self.hooks.contents_root,
         )
 

@@ -56,6 +56,7 @@ function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
     prepare: [],
     requirements: [],
     problems: [],
+    findings: [],
     estimated_start: 1000,
     estimated_nodes: 'gpu01',
     cost: '',
@@ -296,6 +297,30 @@ describe('the preview', () => {
     expect(outlook.textContent).toMatch(
       /^Could start .* on gpu01 \(an estimate\) · 3 runs · costs at most 4 credits$/
     );
+  });
+
+  it('shows what was found, and lets errors be set aside', async () => {
+    const shown: number[] = [];
+    const finding = { check: 'imports', hint: 'Install it.', where: 'cell 2' };
+    server.preview = aPreview({
+      findings: [
+        { ...finding, severity: 'warning', message: 'Maybe.', where: '' },
+        { ...finding, severity: 'error', message: 'torch is missing.' }
+      ]
+    });
+    await model.open();
+    const showCell = (cell: number): void => void shown.push(cell);
+    const { rerender } = render(<Preview {...{ model, showCell, trans }} />);
+    const lines = screen.getByLabelText('What was found before the queue');
+    expect(lines.textContent).toMatch(/^1 error, 1 warning.*torch.*Maybe/);
+    fireEvent.click(screen.getByRole('button', { name: 'Cell 2' }));
+    expect(shown).toEqual([2]);
+    expect(model.isReady).toBe(false);
+    fireEvent.click(screen.getByLabelText('Submit it all the same'));
+    rerender(<Preview {...{ model, showCell, trans }} />);
+    expect(model.isReady).toBe(true);
+    await model.submit();
+    expect(server.submitted[0]).toMatchObject({ force: true });
   });
 
   it('runs both on a tick and tells the outcome', async () => {

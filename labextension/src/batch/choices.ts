@@ -9,6 +9,7 @@ export const REQUEST_KEYS = [
   'time',
   'nodes',
   'tasks',
+  'tasks_per_node',
   'cpus',
   'memory',
   'gpus',

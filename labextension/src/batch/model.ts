@@ -6,6 +6,7 @@ import type {
   IBatchPreview,
   IBatchRequest,
   IPartition,
+  IPreflightFinding,
   IProblem,
   ISubmittedJob,
   IVerification
@@ -76,8 +77,19 @@ export class BatchModel implements IDisposable {
       preview !== null &&
       preview.ok &&
       preview.problems.length === 0 &&
+      (this._force || !preview.findings.some(isError)) &&
       this._busy !== 'submit'
     );
+  }
+
+  /** Whether to submit in spite of errors that were found. */
+  get force(): boolean {
+    return this._force;
+  }
+
+  setForce(value: boolean): void {
+    this._force = value;
+    this._changed.emit();
   }
 
   get isDisposed(): boolean {
@@ -129,7 +141,8 @@ export class BatchModel implements IDisposable {
     this._refusal = null;
     this._set({ busy: 'submit', problem: null });
     try {
-      return await this._client.submit(this._body());
+      const force = this._force && { force: true };
+      return await this._client.submit({ ...this._body(), ...force });
     } catch (error) {
       this._refusal = asProblem(error);
       return null;
@@ -192,7 +205,13 @@ export class BatchModel implements IDisposable {
   private _refusal: IProblem | null = null;
   private _busy: 'preview' | 'verify' | 'submit' | null = null;
   private _turn = 0;
+  private _force = false;
   private _isLate = false;
+}
+
+/** Whether a finding stops a submit. */
+export function isError({ severity }: IPreflightFinding): boolean {
+  return severity === 'error';
 }
 
 function asProblem(error: unknown): IProblem {

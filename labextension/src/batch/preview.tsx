@@ -5,6 +5,8 @@ import type { IBatchPreview } from '../data/api';
 import { formatTime } from '../ui/format';
 import { Problem } from '../ui/problem';
 import { Tabs } from '../ui/tabs';
+import { Findings } from './findings';
+import { CellLink } from './links';
 import type { BatchModel } from './model';
 import { otherFindings } from './resources';
 
@@ -47,6 +49,7 @@ export function Preview(props: IPreviewProps): JSX.Element {
       ))}
       {failed.length > 0 && busy === null && again}
       <Refusals {...props} preview={preview} />
+      <Findings {...props} findings={preview.findings} />
       <Tabs
         label={trans.__('Preview')}
         tabs={[
@@ -173,22 +176,6 @@ function Changes(props: IPartProps): JSX.Element {
         ))}
       </ul>
     </div>
-  );
-}
-
-interface ICellLinkProps {
-  cell: number;
-  showCell: (cell: number) => void;
-  trans: TranslationBundle;
-}
-
-function CellLink({ cell, showCell, trans }: ICellLinkProps): JSX.Element {
-  return cell > 0 ? (
-    <button className="jp-Hpc-link" onClick={() => showCell(cell)}>
-      {trans.__('Cell %1', cell)}
-    </button>
-  ) : (
-    <span>{trans.__('Notebook')}</span>
   );
 }
 

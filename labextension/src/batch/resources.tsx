@@ -12,9 +12,18 @@ interface IResourcesProps {
   trans: TranslationBundle;
 }
 
-const NUMERIC: RequestKey[] = ['nodes', 'tasks', 'cpus', 'gpus'];
+const NUMERIC: RequestKey[] = ['nodes', 'tasks', 'tasks_per_node', 'gpus'];
+/** What a person writes to leave a number to the cluster. */
+const CLUSTER = 'cluster';
 const COMMON: RequestKey[] = ['time', 'gpus', 'gpu_type', 'cpus', 'memory'];
-const SELDOM: RequestKey[] = ['account', 'qos', 'nodes', 'tasks', 'constraint'];
+const SELDOM: RequestKey[] = [
+  'account',
+  'qos',
+  'nodes',
+  'tasks_per_node',
+  'tasks',
+  'constraint'
+];
 
 /** What Slurm is asked for, with the cluster's own choices and limits. */
 export function Resources({ model, trans }: IResourcesProps): JSX.Element {
@@ -30,6 +39,7 @@ export function Resources({ model, trans }: IResourcesProps): JSX.Element {
     time: trans.__('Time limit'),
     nodes: trans.__('Nodes'),
     tasks: trans.__('Tasks'),
+    tasks_per_node: trans.__('Tasks per node'),
     cpus: trans.__('CPUs per task'),
     memory: trans.__('Memory per node'),
     gpus: trans.__('GPUs'),
@@ -38,6 +48,8 @@ export function Resources({ model, trans }: IResourcesProps): JSX.Element {
   const suggested: Partial<Record<RequestKey, string[]>> = {
     account: preview?.choices.accounts,
     qos: preview?.choices.qos,
+    cpus: [CLUSTER],
+    memory: [CLUSTER],
     gpu_type: chosen?.gpus.map(gpu => gpu.type).filter(type => type)
   };
   const change = (key: RequestKey, value: string): void =>

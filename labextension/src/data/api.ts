@@ -59,6 +59,8 @@ export type Mode = IBatchPreview['mode'];
 export type IParameter = Schemas['Parameter'];
 export type IVerification = Schemas['Verification'];
 export type IFinding = Schemas['Finding'];
+/** What was found before the queue. */
+export type IPreflightFinding = Schemas['PreflightFinding'];
 export type ISubmittedJob = Schemas['SubmittedJob'];
 
 export type IWatch = Schemas['Watch'];

@@ -127,6 +127,7 @@ function factsOf(view: IJobView, trans: TranslationBundle): Fact[] {
     [trans.__('Started'), time(job.started)],
     [trans.__('Ends'), view.finished ? null : time(job.ends)],
     [trans.__('Ended'), time(job.ended)],
+    [trans.__('Cost'), view.cost],
     [trans.__('Exit code'), typeof code === 'number' ? code : null],
     [
       trans.__('Signal'),

@@ -107,6 +107,17 @@ function Budget({ budget, trans }: IBudgetProps): JSX.Element {
       {budget.accounts.map(account => (
         <Account key={account.account} account={account} trans={trans} />
       ))}
+      {budget.remaining !== null && (
+        <p className={budget.low ? 'jp-Hpc-problem' : undefined}>
+          {trans.__(
+            '%1 left',
+            [budget.remaining.toLocaleString(), budget.unit]
+              .filter(Boolean)
+              .join(' ')
+          )}
+          {budget.low && ` – ${trans.__('less than the limit for a warning')}`}
+        </p>
+      )}
       {budget.report && <pre className="jp-Hpc-report">{budget.report}</pre>}
     </section>
   );

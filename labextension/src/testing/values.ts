@@ -219,6 +219,7 @@ export function aJobRequest(changes: Partial<IJobRequest> = {}): IJobRequest {
     time: null,
     nodes: null,
     tasks: null,
+    tasks_per_node: null,
     cpus: null,
     memory: null,
     gpus: null,

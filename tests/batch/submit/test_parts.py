@@ -17,6 +17,7 @@ from jupyter_hpc.batch.submit.answers import checked_settings, require_answers
 from jupyter_hpc.batch.submit.choices import Choices, submit_options
 from jupyter_hpc.batch.submit.submit import SubmitOptions, prepare
 from jupyter_hpc.cli.main import cli
+from jupyter_hpc.clusters.profile import Budget
 from jupyter_hpc.errors import (
     ConversionRefused,
     UsageError,
@@ -97,7 +98,9 @@ async def test_a_prepared_job_names_everything_and_writes_nothing(
         folder / "train.ipynb", ["import helper\nMINE = 1\nlr = 0.1", "print(lr, MINE, helper)"]
     )
     (folder / "helper.py").write_text("x = 1", encoding="utf-8")
-    options = SubmitOptions(settings={"lr": "0.5"}, rates={"gpu_hour": 10}, unit="SBU")
+    options = SubmitOptions(
+        settings={"lr": "0.5"}, budget=Budget(unit="SBU", rates={"gpu_hour": 10})
+    )
     prepared = await prepare(path, options, runner, None)
     shown = prepared.to_json()
     assert shown["cost"] == "10 SBU" and shown["runs"] == 1

@@ -17,7 +17,7 @@ VARIABLES = (
     *("SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES"),
     *("SLURM_SUBMIT_DIR", "SLURM_CPUS_PER_TASK", "SLURM_JOB_PARTITION", "SLURM_NTASKS"),
     *("CUDA_VISIBLE_DEVICES", "SLURM_JOB_USER", "SLURM_CLUSTER_NAME", "SLURM_MEM_PER_NODE"),
-    "SLURM_TIME_FORMAT",
+    *("SLURM_NTASKS_PER_NODE", "SLURM_TIME_FORMAT"),
 )
 
 
@@ -26,7 +26,7 @@ async def a_script_runs_with_its_environment(bench: Bench) -> None:
     script = "#!/bin/sh\n" + "".join(f'echo "{name}=${name}"\n' for name in VARIABLES)
     job_id = await bench.submit(
         script, BatchOptions(output=f"{home}/env-%j.out"), name="the name", partition="gpu",
-        tasks=1, cpus=2, memory="512M", gpus=1, gpu_type=bench.gpu_type,
+        tasks=1, tasks_per_node=1, cpus=2, memory="512M", gpus=1, gpu_type=bench.gpu_type,
     )  # fmt: skip
     await bench.gone(job_id)
     lines = (await bench.read(f"{home}/env-{job_id}.out")).splitlines()
@@ -42,6 +42,7 @@ async def a_script_runs_with_its_environment(bench: Bench) -> None:
         "SLURM_CPUS_PER_TASK": "2",
         "SLURM_JOB_PARTITION": "gpu",
         "SLURM_NTASKS": "1",
+        "SLURM_NTASKS_PER_NODE": "1",
         "CUDA_VISIBLE_DEVICES": "0",
         "SLURM_JOB_USER": bench.user,
         "SLURM_MEM_PER_NODE": "512",
