@@ -28,6 +28,7 @@ HpcError
    · SessionTaken          another jupyter-hpc of the same computer has taken the session over
    · PortTaken             something else listens on the session's local port
  · ConversionRefused       a notebook cannot become a script without changing its meaning (exit 3)
+ · PreflightFailed         a job would fail, and was not queued (exit 5 in submit)
  · GpuUnavailable          no GPU data can be had, with the reason
 """
 
@@ -177,6 +178,12 @@ class ConversionRefused(HpcError):
     """The notebook cannot be converted without changing what it means."""
 
     exit_code = 3
+
+
+class PreflightFailed(HpcError):
+    """What was found before the queue says that the job would fail."""
+
+    exit_code = 5
 
 
 class GpuUnavailable(HpcError):

@@ -9,7 +9,7 @@ import click
 from jupyter_hpc.clusters.values import CLUSTER
 
 
-class CpuCount(click.ParamType):
+class CpuCount(click.ParamType):  # type: ignore[type-arg]  # click's stubs have an argument
     """A number of CPUs, or the word that leaves it to the cluster."""
 
     name = "count"

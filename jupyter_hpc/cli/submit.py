@@ -15,6 +15,7 @@ import click
 
 from jupyter_hpc.batch.job.model import Environment
 from jupyter_hpc.batch.job.sweep import parse_setting, parse_sweep
+from jupyter_hpc.batch.preflight.findings import counted
 from jupyter_hpc.batch.submit import submit as batch
 from jupyter_hpc.batch.submit.choices import Choices, submit_options
 from jupyter_hpc.batch.submit.missing import missing_files
@@ -70,6 +71,7 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--dry-run", is_flag=True, help="Show the job and when it could start; no more.")
 @click.option("--wait", is_flag=True, help="Wait for its end and exit with its code.")
 @click.option("--notify", is_flag=True, help="Tell me when it ends, as my settings say.")
+@click.option("--force", is_flag=True, help="Submit in spite of errors that are found before.")
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 def submit(
     notebook: Path, on: str | None, dry_run: bool, wait: bool, as_json: bool, **given: Any
@@ -77,7 +79,8 @@ def submit(
     """Run NOTEBOOK as a batch job; prints the job id alone on stdout.
 
     Each submit freezes the notebook, the modules beside it and its parameters in a run
-    folder of its own. Exit 3: it cannot be converted; 4: Slurm refuses the job.
+    folder of its own. Exit 3: it cannot be converted; 4: Slurm refuses the job; 5: it
+    would fail, and says why.
     """
     return asyncio.run(_submit(notebook, on, given, dry_run, wait, as_json))
 
@@ -149,6 +152,7 @@ def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
         stage_out=given["stage_out"],
         environment=_environment(given, profile),
         notify=given["notify"],
+        force=given["force"],
     )
 
 
@@ -191,6 +195,10 @@ def _show_findings(prepared: batch.Prepared) -> None:
         click.echo(printable(f"note: will be overwritten: {names} (not with --isolate)"), err=True)
     for step in prepared.conversion.prepare:
         click.echo(printable(f"run on the login node first: {step.command}"), err=True)
+    for found in prepared.findings:
+        click.echo(printable(str(found)), err=True)
+    if prepared.findings:
+        click.echo(f"Found before the queue: {counted(prepared.findings)}.", err=True)
 
 
 def _show_plan(prepared: batch.Prepared, as_json: bool) -> None:

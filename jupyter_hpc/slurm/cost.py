@@ -141,7 +141,7 @@ def _hourly(
     own: Mapping[str, float] = rates.get(PARTITIONS, {}).get(partition, {})
     typed: Mapping[str, float] = rates.get(GPU_TYPES, {})
     by_type = [typed[kind] for kind in gpu_types if kind in typed]
-    general = {**{name: rates[name] for name in HOURS if name in rates}}
+    general: dict[str, float] = {name: rates[name] for name in HOURS if name in rates}
     if by_type:
         general["gpu_hour"] = max(by_type)
     prices = {**general, **own}

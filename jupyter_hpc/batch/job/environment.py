@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from jupyter_hpc.batch.job.model import BatchJob, Environment
 from jupyter_hpc.slurm import jobtext
 
-_MODULES = """\
+KNOW_MODULE = """\
 # Batch shells do not always know `module`.
 if ! command -v module > /dev/null; then
     for file in /etc/profile.d/lmod.sh /etc/profile.d/modules.sh /etc/profile.d/z00_lmod.sh; do
@@ -15,6 +16,17 @@ if ! command -v module > /dev/null; then
         [ -r "$file" ] && . "$file"
     done
 fi
+"""
+_USES_MODULE = re.compile(r"(^|[;&|(]|\bthen|\belse)\s*(module|ml)\s")
+
+_CHECKED = """\
+# What a session ends for ends a job as well: it would run without what it needs.
+checked() {
+    [ "$1" -eq 0 ] && return
+    say "this line of the environment failed with code $1: $2"
+    code=$1
+    exit "$1"
+}
 """
 
 #: Leaves the path of conda in $conda, if it is on the PATH or where it mostly is.
@@ -72,14 +84,12 @@ def environment_text(job: BatchJob) -> str:
     """All lines of the environment, in the order in which they build on each other."""
     environment = job.environment
     parts: list[str] = []
-    if environment.setup:
-        parts.append("\n".join(environment.setup) + "\n")
-    if environment.modules:
-        loads = [
-            f'module load {name} || say "this module was not loaded:" {name}\n'
-            for name in map(shlex.quote, environment.modules)
-        ]
-        parts.append(_MODULES + "".join(loads))
+    loads = [f"module load {shlex.quote(name)}" for name in environment.modules]
+    if uses_module(environment):
+        parts.append(KNOW_MODULE)
+    if environment.setup or loads:
+        parts.append(_CHECKED)
+    parts += [f"{line}\nchecked $? {shlex.quote(line)}\n" for line in (*environment.setup, *loads)]
     python = _python(environment, job)
     if python:
         parts.append(python)
@@ -87,6 +97,12 @@ def environment_text(job: BatchJob) -> str:
         return ""
     # Site scripts and conda read variables that may not be set.
     return "# ---- Python ----\nset +u\n" + "".join(parts) + "set -u\n"
+
+
+def uses_module(environment: Environment) -> bool:
+    """Whether `module` has to be known; a site that has none is asked for nothing."""
+    lines = environment.setup
+    return bool(environment.modules) or any(_USES_MODULE.search(line) for line in lines)
 
 
 def _python(environment: Environment, job: BatchJob) -> str:

@@ -50,6 +50,8 @@ class Choices:
     environment: Environment | None = None
     #: Tell of the job's end.
     notify: bool = False
+    #: Submit in spite of errors that are found before.
+    force: bool = False
 
 
 def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> SubmitOptions:
@@ -76,6 +78,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         upload=not here,
         budget=profile.budget if profile is not None else Budget(),
         notify=notify_settings() if choices.notify else None,
+        force=choices.force,
     )
 
 

@@ -7,7 +7,7 @@ import secrets
 import time
 
 from jupyter_hpc.batch.job.files import FOLDER, stem
-from jupyter_hpc.errors import CommandFailed, JobNotFound, UsageError
+from jupyter_hpc.errors import JobNotFound, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.text import printable
 
@@ -29,14 +29,6 @@ def uploaded_run_folder(notebook: str, home: str) -> str:
 
 def _stamp() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-
-
-async def home_folder(runner: Runner) -> str:
-    """The user's home where the runner runs."""
-    done = await runner.run(["sh", "-c", 'printf %s "$HOME"'])
-    if not done.ok or not done.stdout.startswith("/"):
-        raise CommandFailed("The home folder on the cluster is not known.", "Set HOME there.")
-    return done.stdout
 
 
 def plain_id(job_id: str) -> str:

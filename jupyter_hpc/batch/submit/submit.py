@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,14 +37,15 @@ from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outputs
 from jupyter_hpc.batch.job.sweep import grid
 from jupyter_hpc.batch.preflight.code import notebook_sources, trees
+from jupyter_hpc.batch.preflight.findings import Finding, errors_first, stop_for_errors
 from jupyter_hpc.batch.preflight.frameworks import is_distributed
+from jupyter_hpc.batch.preflight.located import home_folder, located, with_requirements
+from jupyter_hpc.batch.preflight.preflight import Subject, budget_preflight, preflight
 from jupyter_hpc.batch.runtime.job.notify import NOTIFY_FILE
 from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
 from jupyter_hpc.batch.submit.folders import code_of_run, overwritten_files, own_folder
 from jupyter_hpc.batch.submit.modules import sibling_modules
-from jupyter_hpc.batch.submit.preflight import located, with_requirements
 from jupyter_hpc.batch.submit.runs import (
-    home_folder,
     note_run,
     note_watched,
     run_folder,
@@ -94,6 +95,10 @@ class SubmitOptions:
     budget: Budget = field(default_factory=Budget)
     #: How the user is told of the end; None: not at all.
     notify: NotifySettings | None = None
+    #: Look for what would go wrong before the job is queued.
+    preflight: bool = True
+    #: Queue it in spite of errors that are found.
+    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,8 @@ class Prepared:
     estimate: Estimate | None = None
     cost: Cost | None = None
     budget: Budget = field(default_factory=Budget)
+    findings: tuple[Finding, ...] = ()
+    force: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -123,6 +130,7 @@ class Prepared:
             "estimated_start": self.estimate.start if self.estimate else None,
             "estimated_nodes": self.estimate.nodes if self.estimate else "",
             "cost": str(self.cost) if self.cost else "",
+            "findings": [asdict(found) for found in self.findings],
         }
 
 
@@ -229,8 +237,37 @@ async def prepare(
         else (),
         cost=job_cost(job.request, options.budget.rates, options.budget.unit, job.runs),
         budget=options.budget,
+        force=options.force,
     )
-    return prepared if client is None else await estimated(prepared, client)
+    if not options.preflight:
+        return prepared if client is None else await estimated(prepared, client)
+    subject = Subject(
+        job,
+        sources,
+        conversion.script,
+        frozenset(path.partition("/")[0].removesuffix(".py") for path in modules),
+        notebook.parent,
+        prepared.files if options.upload else None,
+        _text(uploads.get("requirements.txt")),
+    )
+    return await _looked_over(prepared, subject, runner, client)
+
+
+async def _looked_over(
+    prepared: Prepared, subject: Subject, runner: Runner, client: SlurmClient | None
+) -> Prepared:
+    """The same with its findings, which are looked for while Slurm is asked."""
+    looking = asyncio.ensure_future(preflight(subject, runner))
+    try:
+        if client is not None:
+            prepared = await estimated(prepared, client)
+        found = await looking
+        request, budget = prepared.job.request, prepared.budget
+        if client is not None:
+            found += await budget_preflight(budget, request.account, prepared.cost, runner)
+    finally:
+        looking.cancel()
+    return replace(prepared, findings=errors_first(found))
 
 
 async def estimated(
@@ -259,9 +296,12 @@ async def estimated(
 async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> SubmittedJob:
     """Freeze the run and put it into the queue.
 
-    Raises SubmitRejected (exit 4) if Slurm refuses it after all; then no run folder stays.
+    Raises SubmitRejected (exit 4) if Slurm refuses it after all, PreflightFailed (exit 5) for
+    errors that were found before; then no run folder stays.
     """
     job = prepared.job
+    if not prepared.force:
+        stop_for_errors(prepared.findings)
     await pack(runner, prepared.packings)
     await create_run_folder(runner, job.run_dir, prepared.files)
     path = f"{job.run_dir}/{stem(job.notebook)}.sbatch"
@@ -287,6 +327,10 @@ def refused(conversion: Conversion) -> ConversionRefused:
         f"{conversion.notebook} cannot become a script without changing what it does:{reasons}",
         "As an executed notebook it can run as it is." * conversion.runs_as_notebook,
     )
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")
 
 
 def _folder_of(notebook: Path) -> str:

@@ -82,6 +82,7 @@ class BatchService:
         notebook = self._find(asked.path)
         found: list[Finding] = []
         options = self._options(asked, found)
+        options = replace(options, preflight=asked.check)
         draft = await self._apart(lambda: batch.draft(notebook, options, self._runner))
         prepared = None
         if draft.conversion.ok:
@@ -103,6 +104,7 @@ class BatchService:
             "sbatch": prepared.script if prepared else "",
             "runs": prepared.job.runs if prepared else 1,
             "problems": found,
+            "findings": prepared.findings if prepared else [],
             "estimated_start": _start(prepared),
             "estimated_nodes": prepared.estimate.nodes if prepared and prepared.estimate else "",
             "cost": str(prepared.cost) if prepared and prepared.cost else "",

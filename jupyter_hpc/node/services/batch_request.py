@@ -62,6 +62,7 @@ def read_request(body: object, setup: tuple[str, ...] = ()) -> BatchRequest:
         stage_out=_texts(table, "stage_out"),
         environment=_environment(_table(table.get("environment", {}), "environment"), setup),
         notify=_flag(table, "notify", False),
+        force=_flag(table, "force", False),
     )
     return BatchRequest(path, choices, _flag(table, "check", True), _flag(table, "verify", False))
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from jupyter_hpc.batch.job.environment import FIND_CONDA
 from jupyter_hpc.batch.job.model import BatchJob, Environment
-from jupyter_hpc.batch.submit.runs import home_folder
-from jupyter_hpc.errors import UsageError
+from jupyter_hpc.errors import CommandFailed, UsageError
 from jupyter_hpc.runner import Runner
 
 #: Prints the names of all conda environments, nothing where they cannot be known; ends
@@ -33,6 +32,14 @@ done
 true
 """
 _NO_CONDA = 3
+
+
+async def home_folder(runner: Runner) -> str:
+    """The user's home where the runner runs."""
+    done = await runner.run(["sh", "-c", 'printf %s "$HOME"'])
+    if not done.ok or not done.stdout.startswith("/"):
+        raise CommandFailed("The home folder on the cluster is not known.", "Set HOME there.")
+    return done.stdout
 
 
 async def located(environment: Environment, runner: Runner, base: str) -> Environment:

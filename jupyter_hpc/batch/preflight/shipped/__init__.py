@@ -1,0 +1,1 @@
+"""What runs on the cluster before a job is queued."""
