@@ -22,7 +22,8 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 
     @contextlib.asynccontextmanager
     async def host(on: str | None) -> AsyncIterator[Any]:
-        yield SimpleNamespace(runner=LocalRunner({"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}))
+        runner = LocalRunner({"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"})
+        yield SimpleNamespace(runner=runner, profile=None)
 
     monkeypatch.setattr(module, "open_host", host)
     monkeypatch.setattr(module, "SlurmClient", lambda runner: fake)
