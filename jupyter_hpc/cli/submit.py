@@ -20,7 +20,8 @@ from jupyter_hpc.batch.submit import submit as batch
 from jupyter_hpc.batch.submit.choices import Choices, submit_options
 from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.results import exit_code
-from jupyter_hpc.cli.hosts import open_host
+from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts
+from jupyter_hpc.cli.hosts import Host, open_host
 from jupyter_hpc.cli.resources import CpuCount
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.errors import ConversionRefused, HpcError, UsageError
@@ -37,7 +38,7 @@ _MAX_SILENCE_SECONDS = 1800.0
 
 
 @click.command()
-@click.argument("notebook", type=click.Path(path_type=Path))
+@click.argument("programs", nargs=-1, required=True, metavar="NOTEBOOK | SCRIPT…")
 @click.option("--on", metavar="NAME", help="The cluster; without it, the one we are on.")
 @click.option("--mode", type=click.Choice(["script", "notebook"]), default="script")
 @click.option("--skip-invalid", is_flag=True, help="Leave out cells that are not Python.")
@@ -47,6 +48,7 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--chain", type=click.IntRange(2), metavar="N", help="N runs, each going on.")
 @click.option("--requeue", is_flag=True, help="Let Slurm start it again after a failure.")
 @click.option("--isolate", is_flag=True, help="Work in a new folder, as the runs of a sweep do.")
+@click.option("--after", multiple=True, metavar="JOBID", help="Start once that job ended well.")
 @click.option("--stage-in", multiple=True, metavar="PATH", help="Copy to the node's disk first.")
 @click.option("--stage-out", multiple=True, metavar="PATH", help="Copy back; default: all new.")
 @click.option("--preset", metavar="P", help="A preset of the profile.")
@@ -74,19 +76,44 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--force", is_flag=True, help="Submit in spite of errors that are found before.")
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 def submit(
-    notebook: Path, on: str | None, dry_run: bool, wait: bool, as_json: bool, **given: Any
+    programs: tuple[str, ...],
+    on: str | None,
+    dry_run: bool,
+    wait: bool,
+    as_json: bool,
+    **given: Any,
 ) -> int:
-    """Run NOTEBOOK as a batch job; prints the job id alone on stdout.
+    """Run a notebook, or scripts one after the other, as a batch job; prints the job id alone.
+
+    A script is a .py or .sh file, in quotes with its arguments: "train.py --epochs 3".
 
     Each submit freezes the notebook, the modules beside it and its parameters in a run
     folder of its own. Exit 3: it cannot be converted; 4: Slurm refuses the job; 5: it
     would fail, and says why.
     """
-    return asyncio.run(_submit(notebook, on, given, dry_run, wait, as_json))
+    return asyncio.run(_submit(programs, on, given, dry_run, wait, as_json))
+
+
+async def _prepared(
+    programs: tuple[str, ...], options: batch.SubmitOptions, host: Host, client: SlurmClient
+) -> batch.Prepared:
+    if any(map(is_script, programs)):
+        return await prepare_scripts(programs, options, host.runner, client)
+    if len(programs) > 1:
+        raise UsageError(
+            f"{len(programs)} notebooks cannot be one job.",
+            "Submit each by itself; --after JOBID lets one wait for another.",
+        )
+    return await batch.prepare(Path(programs[0]), options, host.runner, client)
 
 
 async def _submit(
-    notebook: Path, on: str | None, given: dict[str, Any], dry_run: bool, wait: bool, as_json: bool
+    programs: tuple[str, ...],
+    on: str | None,
+    given: dict[str, Any],
+    dry_run: bool,
+    wait: bool,
+    as_json: bool,
 ) -> int:
     if given["at_once"] is not None and not given["sweep"]:
         raise UsageError(
@@ -98,7 +125,7 @@ async def _submit(
         choices = choices_of(given, host.profile)
         options = submit_options(choices, host.profile, here=host.here)
         try:
-            prepared = await batch.prepare(notebook, options, host.runner, client)
+            prepared = await _prepared(programs, options, host, client)
         except ConversionRefused as error:
             raise ConversionRefused(error.message, _as_options(error.hint)) from error
         _show_findings(prepared)
@@ -148,6 +175,7 @@ def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
         chain=given["chain"],
         requeue=given["requeue"],
         isolate=given["isolate"],
+        after=given["after"],
         stage_in=given["stage_in"],
         stage_out=given["stage_out"],
         environment=_environment(given, profile),

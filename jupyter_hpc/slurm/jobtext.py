@@ -6,6 +6,8 @@ what is not obvious.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 #: How a job knows itself; the names are used by the rest of the script.
 IDENTITY = """\
 job=${SLURM_JOB_ID:-0}
@@ -87,6 +89,11 @@ def sweep_array(count: int, at_once: int | None) -> str:
 def warning_signal(seconds: int) -> str:
     """Tell the batch shell, and only it, so many seconds before the time limit."""
     return f"B:USR1@{seconds}"
+
+
+def after(ids: Sequence[str]) -> str:
+    """The dependency on jobs that must have ended well; tasks and whole arrays are jobs as well."""
+    return f"afterok:{':'.join(ids)}"
 
 
 def safe_pattern(path: str) -> str:

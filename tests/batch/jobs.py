@@ -19,9 +19,11 @@ from jupyter_hpc.batch.job.model import (
     DEFAULT_REQUEST,
     BatchJob,
     Environment,
+    Flag,
     Input,
     OwnFolder,
     Staging,
+    Step,
 )
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.submit.snapshot import run_files
@@ -64,6 +66,25 @@ GOLDEN: dict[str, BatchJob] = {
     "notebook-requeued": replace(_BASE, mode="notebook", requeue=True, parameters={"lr": 0.1}),
     "container": replace(_BASE, environment=Environment(container="/images/torch 2.sif")),
     "told": replace(_BASE, chain=4, notify=True),
+    "scripts": replace(
+        _BASE,
+        notebook="train.py",
+        steps=(
+            Step("train.py", arguments=("--name", "it's"), flags={"lr": Flag("--lr")}),
+            Step("src/predict.py", hears_warning=True),
+            Step("clean up.sh", "shell"),
+        ),
+        parameters={"lr": 0.1},
+        requeue=True,
+        after=("12", "13_4"),
+    ),
+    "scripts-swept": replace(
+        _BASE,
+        notebook="train.py",
+        steps=(Step("train.py", flags={"lr": Flag("--lr")}),),
+        sweep=({"lr": 1}, {"lr": 2}),
+        request=replace(_BASE.request, nodes=2, tasks=4, tasks_per_node=2, gpus=2),
+    ),
     "inline": replace(_BASE, parameters={"name": "it's"}, parameters_inline=True),
 }
 

@@ -21,8 +21,8 @@ REPORT = "conversion.json"
 
 
 def stem(notebook: str) -> str:
-    """The name of a notebook without its suffix, as a file name that is safe everywhere."""
-    name = re.sub(r"\.ipynb$", "", Path(notebook).name)
+    """The name of a notebook or script without its suffix, safe as a file name everywhere."""
+    name = re.sub(r"\.(?:ipynb|py|sh|bash)$", "", Path(notebook).name)
     name = re.sub(r"[\x00-\x1f\x7f/\\]", "_", name).strip()
     if f"{name}.py" in (RUNTIME_FILE, SIDECAR_FILE):
         return f"{name}_"  # what travels with the job has that name in the same folder

@@ -29,6 +29,7 @@ def batch_options(job: BatchJob) -> BatchOptions:
         work_dir=job.work_dir,
         array=array,
         signal=jobtext.warning_signal(job.warning),
+        dependency=jobtext.after(job.after) if job.after else None,
         requeue=job.requeue,
         open_append=True,
     )

@@ -114,6 +114,28 @@ class OwnFolder:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """An option of a script: the word, and whether it stands without a value."""
+
+    word: str
+    switch: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """A script that a job runs as it is."""
+
+    #: Below the folder of the frozen scripts, as it is below the working directory.
+    path: str
+    kind: Literal["python", "shell"] = "python"
+    arguments: tuple[str, ...] = ()
+    #: The options that it takes, by the names of parameters.
+    flags: Mapping[str, Flag] = field(default_factory=dict)
+    #: It has a handler for the warning before the time limit, which ends other programs.
+    hears_warning: bool = False
+
+
+@dataclass(frozen=True)
 class BatchJob:
     """One submission: a single run, a chain of runs, or a sweep."""
 
@@ -124,6 +146,10 @@ class BatchJob:
     work_dir: str
     request: Request = DEFAULT_REQUEST
     mode: Literal["script", "notebook"] = "script"
+    #: Scripts that run one after the other, instead of a notebook.
+    steps: tuple[Step, ...] = ()
+    #: Jobs that must have ended well before this one starts.
+    after: tuple[str, ...] = ()
     environment: Environment = field(default_factory=Environment)
     staging: Staging | None = None
     #: None: the program works in the notebook's folder, or among staged inputs alone.

@@ -13,6 +13,7 @@ from jupyter_hpc.batch.job.environment import container_words, environment_text
 from jupyter_hpc.batch.job.files import REPORT, stem
 from jupyter_hpc.batch.job.header import header_text
 from jupyter_hpc.batch.job.model import BatchJob
+from jupyter_hpc.batch.job.steps import step_functions, steps_text
 from jupyter_hpc.batch.runtime import DRIVER_FILE, SIDECAR_FILE
 from jupyter_hpc.slurm import jobtext
 from jupyter_hpc.text import printable
@@ -91,6 +92,8 @@ fi
 
 
 def _program(job: BatchJob) -> str:
+    if job.steps:
+        return _PROGRAM.format(check=_check_gpu(job), tasks=_tasks(job), start=step_functions(job))
     name = stem(job.notebook)
     if job.mode == "script":
         words = ["-u", f'"$run"/{shlex.quote(name + ".py")}']
@@ -105,13 +108,19 @@ def _program(job: BatchJob) -> str:
     elif job.parameters:
         words += ["--parameters", '"$run/parameters.json"']
     launch = jobtext.step(ranked=job.tasks > 1)
-    return f"""\
+    start = f"""\
+start() {{
+    exec {launch} {container_words(job)}python3 {" ".join(words)}
+}}
+"""
+    return _PROGRAM.format(check=_check_gpu(job), tasks=_tasks(job), start=start)
+
+
+_PROGRAM = """\
 # ---- the program ----
 cd "$cwd" || exit 1
 export PYTHONUNBUFFERED=1 WANDB_MODE="${{WANDB_MODE:-offline}}"
-{_check_gpu(job)}{_tasks(job)}start() {{
-    exec {launch} {container_words(job)}python3 {" ".join(words)}
-}}
+{check}{tasks}{start}\
 """
 
 
@@ -139,6 +148,8 @@ export JUPYTER_HPC_LEADER={leader} JUPYTER_HPC_RANKS={shared}
 
 
 def _running(job: BatchJob) -> str:
+    if job.steps:
+        return f"# ---- go ----\n{_sidecar(job)}{steps_text(job, indent(indent(_patience(job))))}"
     return f"""\
 # ---- go ----
 start &

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from jupyter_hpc.batch.job.model import DEFAULT_REQUEST, DEFAULT_SCRATCH_ROOTS, Environment
 from jupyter_hpc.batch.job.sweep import parse_sweep
+from jupyter_hpc.batch.submit.runs import job_or_task
 from jupyter_hpc.batch.submit.submit import SubmitOptions, current_environment
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.profile import Budget
@@ -44,6 +45,7 @@ class Choices:
     requeue: bool = False
     #: A single run, too, works in a folder of its own.
     isolate: bool = False
+    after: tuple[str, ...] = ()
     stage_in: tuple[str, ...] = ()
     stage_out: tuple[str, ...] = ()
     #: None: what the profile sets up, else the Python that runs here.
@@ -71,6 +73,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         chain=choices.chain,
         requeue=choices.requeue,
         isolate=choices.isolate,
+        after=tuple(map(job_or_task, choices.after)),
         stage_in=choices.stage_in,
         stage_out=choices.stage_out,
         scratch_roots=scratch_roots,

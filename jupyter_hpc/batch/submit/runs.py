@@ -39,6 +39,12 @@ def plain_id(job_id: str) -> str:
     return found[1]
 
 
+def job_or_task(job_id: str) -> str:
+    """The id of a job, an array or one task of it, if it is one."""
+    plain_id(job_id)
+    return job_id.strip()
+
+
 async def note_run(runner: Runner, job_id: str, run_dir: str) -> None:
     """Remember the run folder of a job; failing is no reason to lose the job."""
     script = f'mkdir -p -- "{NOTES}" && printf "%s\\n" "$2" > "{NOTES}/$1"'

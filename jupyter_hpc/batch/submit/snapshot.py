@@ -28,22 +28,28 @@ def run_files(
 ) -> dict[str, bytes]:
     """All files of a run folder, by their path in it."""
     name = stem(conversion.notebook)
-    texts = conversion_files(conversion, script_text(job))
-    if job.sweep:
-        for number, values in enumerate(job.sweep, 1):
-            texts[f"parameters/{number}.json"] = _json({**job.parameters, **values})
-    elif job.parameters:
-        texts["parameters.json"] = _json(dict(job.parameters))
-    folder = job.folder.to_json() if job.folder is not None else None
-    if job.staging is not None:
-        texts["staging.json"] = _json({**job.staging.to_json(), "folder": folder})
-    elif folder is not None:
-        texts["folder.json"] = _json(folder)
+    texts = {**conversion_files(conversion, script_text(job)), **job_texts(job)}
     files = {path: encoded(text) for path, text in texts.items()}
     files[f"{name}.ipynb"] = notebook
     for path, source in modules.items():
         files[f"modules/{path}"] = companion_bytes(source)
     return files
+
+
+def job_texts(job: BatchJob) -> dict[str, str]:
+    """What the job reads beside its program: parameters, and the plan of its folder."""
+    texts: dict[str, str] = {}
+    if job.sweep:
+        for number, values in enumerate(job.sweep, 1):
+            texts[f"parameters/{number}.json"] = as_json({**job.parameters, **values})
+    elif job.parameters:
+        texts["parameters.json"] = as_json(dict(job.parameters))
+    folder = job.folder.to_json() if job.folder is not None else None
+    if job.staging is not None:
+        texts["staging.json"] = as_json({**job.staging.to_json(), "folder": folder})
+    elif folder is not None:
+        texts["folder.json"] = as_json(folder)
+    return texts
 
 
 def notify_file(settings: NotifySettings, notebook: str) -> bytes:
@@ -53,10 +59,11 @@ def notify_file(settings: NotifySettings, notebook: str) -> bytes:
         "webhook": settings.webhook,
         "command": list(settings.command),
     }
-    return encoded(_json(fields))
+    return encoded(as_json(fields))
 
 
-def _json(value: object) -> str:
+def as_json(value: object) -> str:
+    """How a run folder holds values."""
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -23,7 +23,6 @@ from jupyter_hpc.batch.convert.reading import (
 )
 from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.batch.job.files import stem
-from jupyter_hpc.batch.job.header import batch_options
 from jupyter_hpc.batch.job.layout import laid_out
 from jupyter_hpc.batch.job.model import (
     DEFAULT_REQUEST,
@@ -37,13 +36,20 @@ from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outputs
 from jupyter_hpc.batch.job.sweep import grid
 from jupyter_hpc.batch.preflight.code import notebook_sources, trees
-from jupyter_hpc.batch.preflight.findings import Finding, errors_first, stop_for_errors
+from jupyter_hpc.batch.preflight.findings import Finding, stop_for_errors
 from jupyter_hpc.batch.preflight.frameworks import is_distributed
 from jupyter_hpc.batch.preflight.located import home_folder, located, with_requirements
-from jupyter_hpc.batch.preflight.preflight import Subject, budget_preflight, preflight
+from jupyter_hpc.batch.preflight.preflight import Subject
 from jupyter_hpc.batch.runtime.job.notify import NOTIFY_FILE
 from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
-from jupyter_hpc.batch.submit.folders import code_of_run, overwritten_files, own_folder
+from jupyter_hpc.batch.submit.folders import (
+    CodeOfRun,
+    code_of_run,
+    overwritten_files,
+    own_folder,
+)
+from jupyter_hpc.batch.submit.looking import estimated as estimated
+from jupyter_hpc.batch.submit.looking import looked_over
 from jupyter_hpc.batch.submit.modules import sibling_modules
 from jupyter_hpc.batch.submit.runs import (
     note_run,
@@ -64,7 +70,7 @@ from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import Cost, job_cost
-from jupyter_hpc.slurm.models import Estimate, Partition, Request
+from jupyter_hpc.slurm.models import Estimate, Request
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,8 @@ class SubmitOptions:
     requeue: bool = False
     #: A single run, too, works in a folder of its own.
     isolate: bool = False
+    #: Jobs that must have ended well before.
+    after: tuple[str, ...] = ()
     stage_in: tuple[str, ...] = ()
     stage_out: tuple[str, ...] = ()
     scratch_roots: tuple[str, ...] = DEFAULT_SCRATCH_ROOTS
@@ -215,7 +223,7 @@ async def prepare(
         node_cpus=options.node_cpus,
     )
     options = replace(options, request=request)
-    job, uploads, packings = await _job(notebook, conversion, settings, options, runner)
+    job, uploads, packings = await batch_job(notebook, conversion, settings, options, runner)
     if options.upload:
         uploads |= working_files(read.parsed, notebook.parent)
     if options.notify is not None:
@@ -223,24 +231,9 @@ async def prepare(
     modules = sibling_modules(notebook.parent, conversion.imports)
     values = {**{name: [value] for name, value in settings.items()}, **options.sweep}
     code = await asyncio.to_thread(code_of_run, read.parsed, conversion, modules.values(), values)
-    alone = job.staging is None and not job.sweep and not options.isolate
-    if not alone:
-        job = replace(job, folder=own_folder(code, job.work_dir))
-    prepared = Prepared(
-        conversion=conversion,
-        job=job,
-        script=script_text(job),
-        files={**run_files(read.data, conversion, job, modules), **uploads},
-        packings=packings,
-        overwritten=overwritten_files(code, notebook.parent)
-        if alone and not options.upload
-        else (),
-        cost=job_cost(job.request, options.budget.rates, options.budget.unit, job.runs),
-        budget=options.budget,
-        force=options.force,
-    )
-    if not options.preflight:
-        return prepared if client is None else await estimated(prepared, client)
+    job, overwritten = in_its_folder(job, code, notebook.parent, options)
+    files = {**run_files(read.data, conversion, job, modules), **uploads}
+    prepared = prepared_job(conversion, job, files, packings, options, overwritten)
     subject = Subject(
         job,
         sources,
@@ -250,47 +243,39 @@ async def prepare(
         prepared.files if options.upload else None,
         _text(uploads.get("requirements.txt")),
     )
-    return await _looked_over(prepared, subject, runner, client)
+    return await looked_over(prepared, subject, options, runner, client)
 
 
-async def _looked_over(
-    prepared: Prepared, subject: Subject, runner: Runner, client: SlurmClient | None
+def in_its_folder(
+    job: BatchJob, code: CodeOfRun, folder: Path, options: SubmitOptions
+) -> tuple[BatchJob, tuple[str, ...]]:
+    """The job with a working folder of its own, or what it overwrites in `folder` without one."""
+    if job.staging is not None or job.sweep or options.isolate:
+        return replace(job, folder=own_folder(code, job.work_dir)), ()
+    return job, () if options.upload else overwritten_files(code, folder)
+
+
+def prepared_job(
+    conversion: Conversion,
+    job: BatchJob,
+    files: Mapping[str, bytes],
+    packings: tuple[Packing, ...],
+    options: SubmitOptions,
+    overwritten: tuple[str, ...] = (),
 ) -> Prepared:
-    """The same with its findings, which are looked for while Slurm is asked."""
-    looking = asyncio.ensure_future(preflight(subject, runner))
-    try:
-        if client is not None:
-            prepared = await estimated(prepared, client)
-        found = await looking
-        request, budget = prepared.job.request, prepared.budget
-        if client is not None:
-            found += await budget_preflight(budget, request.account, prepared.cost, runner)
-    finally:
-        looking.cancel()
-    return replace(prepared, findings=errors_first(found))
-
-
-async def estimated(
-    prepared: Prepared, client: SlurmClient, partitions: Sequence[Partition] | None = None
-) -> Prepared:
-    """The same with the start that Slurm expects; raises SubmitRejected if it never can.
-
-    What the partitions rule out is said first, in words.
-    """
-    job, budget = prepared.job, prepared.budget
-    if partitions is None:
-        partitions = await client.partitions()
-    await client.check(job.request, partitions)
-    estimate = await client.test_only(job.request, prepared.script, batch_options(job))
-    cost = job_cost(
-        job.request,
-        budget.rates,
-        budget.unit,
-        job.runs,
-        partitions=partitions,
-        cpus=estimate.cpus,
+    """A job with its files and what it costs by its request alone."""
+    budget = options.budget
+    return Prepared(
+        conversion=conversion,
+        job=job,
+        script=script_text(job),
+        files=files,
+        packings=packings,
+        overwritten=overwritten,
+        cost=job_cost(job.request, budget.rates, budget.unit, job.runs),
+        budget=budget,
+        force=options.force,
     )
-    return replace(prepared, estimate=estimate, cost=cost)
 
 
 async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> SubmittedJob:
@@ -344,7 +329,7 @@ async def _environment_names(runner: Runner) -> frozenset[str]:
     return frozenset(found)
 
 
-async def _job(
+async def batch_job(
     notebook: Path,
     conversion: Conversion,
     settings: Mapping[str, Any],
@@ -373,6 +358,7 @@ async def _job(
         at_once=options.at_once,
         parameters=settings,
         requeue=options.requeue,
+        after=options.after,
         notify=options.notify is not None,
         check_gpu="torch" in conversion.imports,
     )

@@ -24,7 +24,13 @@ _TEXTS = re.compile(r"""['"]([^'"\n\0]{1,200})['"]""")
 
 def working_files(notebook: Notebook, folder: Path) -> dict[str, bytes]:
     """The content of the job's working directory: the files that the notebook names."""
-    sources = [cell.source for cell in notebook.cells if cell.kind == "code"]
+    return named_working_files(
+        [cell.source for cell in notebook.cells if cell.kind == "code"], folder
+    )
+
+
+def named_working_files(sources: Iterable[str], folder: Path) -> dict[str, bytes]:
+    """The same for code in any language."""
     named = named_files(sources, folder)
     files = {f"work/{path}": companion_bytes(source) for path, source in named.items()}
     files[f"work/.{FOLDER}"] = b""  # the folder must be there, even if it is empty

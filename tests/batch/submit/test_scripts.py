@@ -1,0 +1,178 @@
+"""Scripts as the steps of a job: what is frozen, and what runs, by plain bash."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_hpc.batch.job.model import DEFAULT_REQUEST
+from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts
+from jupyter_hpc.batch.submit.submit import Prepared, SubmitOptions
+from jupyter_hpc.errors import UsageError
+from jupyter_hpc.runner import LocalRunner
+from tests.waiting import eventually
+
+TRAIN = """
+import argparse, helper, sys
+parser = argparse.ArgumentParser()
+parser.add_argument("--learning-rate", type=float, default=0.1)
+parser.add_argument("--amp", action="store_true")
+parser.add_argument("--fail", type=int, default=0)
+given = parser.parse_args()
+print("train", given.learning_rate, given.amp, helper.NAME, flush=True)
+open("weights.txt", "a").write("w")
+sys.exit(given.fail)
+"""
+PREDICT = "print('predict', open('weights.txt').read(), flush=True)\n"
+CLEAN = 'echo "clean $*"\nrm weights.txt\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    work = tmp_path / "pro ject"
+    work.mkdir()
+    files = {"train.py": TRAIN, "predict.py": PREDICT, "clean up.sh": CLEAN}
+    for name, text in {**files, "helper.py": "NAME = 'frozen'\n"}.items():
+        (work / name).write_text(text)
+    monkeypatch.chdir(work)
+    return work
+
+
+async def prepared(*words: str, **options: Any) -> Prepared:
+    request = {**vars(DEFAULT_REQUEST), "gpus": None, **options.pop("request", {})}
+    made = SubmitOptions(request=type(DEFAULT_REQUEST)(**request), **options)
+    return await prepare_scripts(words, made, LocalRunner({"PATH": "/usr/bin:/bin"}), None)
+
+
+class Run:
+    """The run folder of a job, and its script as bash runs it without Slurm."""
+
+    def __init__(self, job: Prepared, tmp_path: Path) -> None:
+        self.folder = tmp_path / "run"
+        for name, data in job.files.items():
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        self.script = tmp_path / "job.sh"
+        self.script.write_text(job.script.replace(job.job.run_dir, str(self.folder)))
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        srun = tmp_path / "bin" / "srun"
+        srun.write_text('#!/bin/bash\nwhile [[ "${1:-}" == --* ]]; do shift; done\nexec "$@"\n')
+        srun.chmod(0o755)
+        (tmp_path / "bin" / "scontrol").symlink_to("/bin/true")
+        self.path = f"{tmp_path}/bin:{Path(sys.executable).parent}:/usr/bin:/bin"
+        self.log = tmp_path / "log"
+
+    def start(self, **variables: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["bash", str(self.script)],
+            env={"PATH": self.path, "SLURM_JOB_ID": "7", "HOME": "/nonexistent", **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=self.log.open("ab"),
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def to_end(self, **variables: str) -> tuple[int, str]:
+        code = self.start(**variables).wait(60)
+        return code, self.log.read_text()
+
+
+async def test_steps_run_in_order_with_their_arguments(folder: Path, tmp_path: Path) -> None:
+    job = await prepared(
+        "train.py --fail 0", "predict.py", "clean up.sh", settings={"learning_rate": "0.5"}
+    )
+    assert job.findings == ()
+    run = Run(job, tmp_path)
+    (folder / "helper.py").write_text("NAME = 'edited later'\n")
+    code, log = run.to_end()
+    lines = [line for line in log.splitlines() if not line.startswith("[jupyter-hpc]")]
+    assert (code, lines) == (0, ["train 0.5 False frozen", "predict w", "clean "]), log
+    assert "step 2 of 3: predict.py" in log and not (folder / "weights.txt").exists()
+    assert (run.folder / "output" / "DONE").exists()
+
+
+async def test_a_step_that_fails_is_the_last_one(folder: Path, tmp_path: Path) -> None:
+    run = Run(await prepared("train.py --fail 3", "predict.py"), tmp_path)
+    code, log = run.to_end()
+    assert code == 3 and "predict" not in log.replace("predict.py", "")
+    assert "step 1, train.py, ended with code 3" in log
+    assert json.loads((run.folder / "output" / "state.json").read_text())["code"] == 3
+
+
+async def test_a_sweep_gives_each_run_its_arguments_and_folder(
+    folder: Path, tmp_path: Path
+) -> None:
+    sweep = {"learning-rate": ["1", "2"], "amp": ["true", "false"]}
+    job = await prepared("train.py", "predict.py", sweep=sweep)
+    assert job.job.runs == 4
+    run = Run(job, tmp_path)
+    for task in "1234":
+        assert run.to_end(SLURM_ARRAY_TASK_ID=task)[0] == 0
+    log = run.log.read_text()
+    shown = [line for line in log.splitlines() if line.startswith("train")]
+    assert [line.split()[1:3] for line in shown] == [
+        *[["1.0", "True"], ["1.0", "False"], ["2.0", "True"], ["2.0", "False"]],
+    ]
+    assert log.count("predict w\n") == 4 and not (folder / "weights.txt").exists()
+
+
+async def test_what_is_done_is_not_done_again_after_a_requeue(folder: Path, tmp_path: Path) -> None:
+    (folder / "wait.py").write_text("import time\nprint('waiting', flush=True)\ntime.sleep(60)\n")
+    run = Run(await prepared("train.py", "wait.py", requeue=True), tmp_path)
+    process = run.start()
+    eventually(lambda: "waiting" in run.log.read_text())
+    os.kill(process.pid, signal.SIGUSR1)  # the time is short: the program is not ended by it
+    eventually(lambda: "the time limit is near" in run.log.read_text())
+    assert process.poll() is None
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait(60) != 0
+    (run.folder / "scripts" / "wait.py").write_text("print('second time')\n")
+    code, log = run.to_end(SLURM_RESTART_COUNT="1")
+    assert code == 0 and log.count("train 0.1") == 1 and "second time" in log
+    assert "step 1, train.py, was done before" in log
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "message"),
+    [
+        (["gone.py"], {}, "no script 'gone.py'"),
+        (["train.py", "notes.txt"], {}, "is no script"),
+        (["train.py", "other.ipynb"], {}, "a notebook runs alone"),
+        (["wrong.py"], {}, "wrong.py, line 2 is not valid Python"),
+        (["train.py"], {"settings": {"lr": "1"}}, "There are: learning_rate, amp, fail."),
+        (["../x/a.py", "train.py"], {}, "is not in the folder of a.py"),
+    ],
+)
+async def test_what_cannot_run_is_said(
+    folder: Path, words: list[str], options: dict[str, Any], message: str
+) -> None:
+    (folder / "wrong.py").write_text("x = 1\nx = = 2\n")
+    (folder / "notes.txt").touch()
+    (folder / "other.ipynb").touch()
+    (folder.parent / "x").mkdir()
+    (folder.parent / "x" / "a.py").touch()
+    with pytest.raises(UsageError) as caught:
+        await prepared(*words, **options)
+    assert message in str(caught.value)
+
+
+async def test_preflight_looks_at_scripts_too(folder: Path) -> None:
+    (folder / "train.py").write_text("import no_such_one, helper\nopen('made.txt', 'w')\n")
+    (folder / "predict.py").write_text("open('made.txt')\nopen('gone.csv')\n")
+    found = (await prepared("train.py", "predict.py")).findings
+    assert [(each.check, each.where) for each in found] == [
+        *[("imports", "train.py"), ("inputs", "predict.py")],
+    ]
+
+
+def test_scripts_are_known_by_their_names(folder: Path) -> None:
+    assert is_script("train.py") and is_script("clean up.sh") and is_script("train.py --a 'b c'")
+    assert not is_script("train.ipynb") and not is_script("it's")
