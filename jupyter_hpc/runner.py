@@ -129,11 +129,13 @@ def unstartable(program: str, where: str, error: Exception) -> CommandError:
     )
 
 
-def overdue(argv: Sequence[str], where: str, timeout: float) -> CommandTimeout:
-    """The error for a command that was stopped at its deadline."""
+def overdue(
+    argv: Sequence[str], where: str, timeout: float, suspect: str = "The service behind it"
+) -> CommandTimeout:
+    """The error for a command that was stopped at its deadline; `suspect` may be why."""
     return CommandTimeout(
         f"{program_of(argv)!r} on {where} gave no answer within {timeout:g} s and was stopped.",
-        "The service behind it may be down or limiting requests; try again in a minute.",
+        f"{suspect} may be down or limiting requests; try again in a minute.",
     )
 
 

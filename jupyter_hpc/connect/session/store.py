@@ -13,6 +13,7 @@ import dataclasses
 import json
 import logging
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -69,13 +70,31 @@ class ClusterMemory:
 
 
 def process_started(pid: int) -> float | None:
-    """When the process started, or None if there is none: tells a reused pid."""
+    """When the process started, or None if it does not run: tells a reused pid.
+
+    The same number for as long as the process lives. On Linux these are seconds since the
+    system's start: its wall clock, and with it psutil's create_time, moves when the clock is set.
+    """
+    if sys.platform == "linux":
+        return _started_after_boot(pid)
     import psutil  # late, because most commands only read a record or two
 
     try:
         return float(psutil.Process(pid).create_time())
     except (psutil.Error, ValueError):
         return None
+
+
+def _started_after_boot(pid: int) -> float | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The name, in brackets, may hold anything; the fields after it are numbered from 3 in proc(5).
+    state, *fields = stat[stat.rindex(b")") + 1 :].split()
+    if state in (b"Z", b"X"):
+        return None
+    return int(fields[22 - 4]) / os.sysconf("SC_CLK_TCK")
 
 
 class Records:

@@ -179,7 +179,8 @@ class SshRunner:
         try:
             await within(self._converse(command, stdin), timeout)
         except (TimeoutError, asyncio.TimeoutError):
-            raise overdue(argv, where, timeout) from None
+            suspect = "The connection to the host, or the service behind the command,"
+            raise overdue(argv, where, timeout, suspect) from None
         finally:
             await self._end(command)
         return self._completed(argv, await command.started(), bytes(command.output))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -147,6 +148,29 @@ def _on_page(laptop: Laptop, action: str, question: str) -> None:
     """What a click on the page's button does."""
     answer = {"question": question, "where": "page"}
     ask_manager(SessionRecord(**record(laptop, "mini")), action, answer)
+
+
+@pytest.mark.faults
+def test_a_long_pause_can_be_ended_at_the_terminal(cluster: Cluster, laptop: Laptop) -> None:
+    def pause() -> float:
+        """Seconds until the next try."""
+        return float(_status(laptop)["next_try"] or 0.0) - time.time()
+
+    node = cluster.hosts["cpu01"]
+    with _at(laptop, "connect", "mini", "--no-browser", "--via", "ssh") as terminal:
+        terminal.expect(r"over ssh\): http")
+        node.stop("sshd")
+        try:
+            cluster.kill_sessions("cpu01", "alice")
+            terminal.expect(r"To try now: Ctrl-C, then t\.")
+            eventually(lambda: pause() > 10, seconds=90)
+        finally:
+            node.start("sshd")
+        terminal.control_c()
+        terminal.expect("Your choice")
+        terminal.type("t\n")
+        left = pause()
+        terminal.expect("Connected again", left - 2)
 
 
 def test_cancelling_while_the_job_waits(cluster: Cluster, laptop: Laptop) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ from typing import Any
 import pytest
 
 from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
+from tests.waiting import eventually
 
 
 def record(name: str = "ulysses", **values: Any) -> SessionRecord:
@@ -54,3 +59,24 @@ def test_the_clusters_that_were_used_are_remembered(records: Records) -> None:
     assert records.remembered() == []
     records.remember("ulysses", port=5)
     assert records.remembered() == ["ulysses"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_process_is_known_whatever_it_is_called(tmp_path: Path) -> None:
+    program = tmp_path / "a) Z 1 (b"
+    shutil.copy(str(shutil.which("sleep")), program)
+    with subprocess.Popen([program, "60"]) as process:
+        started = process_started(process.pid)
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        assert started is not None and 0 <= uptime - started < 60
+        assert process_started(process.pid) == started
+        process.kill()
+        eventually(lambda: process_started(process.pid) is None)  # not even waited for
+
+
+def test_a_record_of_another_process_is_not_alive() -> None:
+    started = process_started(os.getpid())
+    assert started is not None
+    mine = SessionRecord("mini", "mini", os.getpid(), started, 24000, "s")
+    assert mine.alive()
+    assert not dataclasses.replace(mine, pid_started=started + 0.01).alive()
