@@ -43,6 +43,12 @@ MAX_CONNECTIONS = 800
 #: Files that a session has open or may need: connections that are made, processes, records.
 _OWN_FILES = 96
 
+#: Connections that wait to be accepted, and those that asyncio takes in one turn. Four turns
+#: pass until one that is too many is closed, and there are two addresses: all of these have to
+#: fit into _OWN_FILES.
+_MAX_WAITING = 128
+_ACCEPTED_AT_ONCE = 8
+
 #: Errors of bind() that mean "there is no such address here", not "it is taken".
 _NO_ADDRESS = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
 
@@ -163,9 +169,11 @@ class LocalProxy:
         sockets = bind_local(port)
         number: int = sockets[0].getsockname()[1]
         self._servers[number] = [
-            await loop.create_server(lambda: protocol(number), sock=one, backlog=128)
+            await loop.create_server(lambda: protocol(number), sock=one, backlog=_ACCEPTED_AT_ONCE)
             for one in sockets
         ]
+        for one in sockets:
+            one.listen(_MAX_WAITING)  # asyncio has set it to the other number
         return number
 
     # -- for the connections ------------------------------------------------------------
@@ -225,7 +233,7 @@ def _bind(family: socket.AddressFamily, address: str, port: int) -> socket.socke
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         made.bind((address, port))
         # Here and not later: two sockets may be bound to one port, but not listen on it.
-        made.listen(128)
+        made.listen(_MAX_WAITING)
         made.setblocking(False)
         return made
     except OSError as error:

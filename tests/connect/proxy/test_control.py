@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -18,7 +22,7 @@ from jupyter_hpc.connect.session.client import call_action, read_status
 from jupyter_hpc.errors import ConnectError, Unreachable
 from tests.connect.proxy.helpers import CONTROL_SECRET, HTML, Client, World, fetch, waiting_proxy
 from tests.connect.proxy.opened import arrived
-from tests.waiting import until
+from tests.waiting import stays, until
 
 
 @pytest.fixture
@@ -300,6 +304,49 @@ async def test_too_many_connections_are_closed(
     assert len(world.proxy._connections) == 10
     for client in clients:
         await client.__aexit__()
+    await until(lambda: not world.proxy._connections)
+    assert (await fetch(world.port, "/lab")).status == 200
+
+
+_CROWD = """
+import socket, sys
+made = [socket.create_connection(("127.0.0.1", int(sys.argv[1]))) for _ in range(120)]
+print("there", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit on files")
+async def test_a_crowd_in_one_moment_does_not_use_up_the_files(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit as small as leaves what the proxy keeps for the session."""
+    import resource
+
+    monkeypatch.setattr(world.proxy, "_max_connections", 10)
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+    crowd = subprocess.Popen(
+        [sys.executable, "-c", _CROWD, str(world.port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert crowd.stdin is not None and crowd.stdout is not None
+    assert crowd.stdout.readline() == b"there\n"  # and the loop stands still meanwhile
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = itertools.filterfalse(
+        {int(name) for name in os.listdir("/dev/fd")}.__contains__, itertools.count()
+    )
+    limit = next(itertools.islice(free, 80, None))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+    try:
+        await until(lambda: len(world.proxy._connections) == 10)
+        await stays(lambda: not faults, seconds=0.5)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        crowd.stdin.close()
+        crowd.wait(10)
+        crowd.stdout.close()
     await until(lambda: not world.proxy._connections)
     assert (await fetch(world.port, "/lab")).status == 200
 
