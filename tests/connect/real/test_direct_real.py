@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -53,6 +54,24 @@ for family, address in ((socket.AF_INET6, "::"), (socket.AF_INET6, "::1"), (sock
     if family == socket.AF_INET6: s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     try: s.bind((address, int(sys.argv[1]))); s.listen(); print("taken")
     except OSError as error: print(error.strerror)
+"""
+
+
+#: Passes on what comes on a port to the same port of another host, both ways, and prints it.
+_BETWEEN = """
+import socket, sys, threading
+def passing(source, sink):
+    try:
+        while data := source.recv(65536):
+            sys.stdout.buffer.write(data); sys.stdout.buffer.flush(); sink.sendall(data)
+    except OSError: pass
+    sink.close()
+s = socket.create_server(("", int(sys.argv[2])))
+while True:
+    here, _ = s.accept()
+    there = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+    for ends in ((here, there), (there, here)):
+        threading.Thread(target=passing, args=ends, daemon=True).start()
 """
 
 
@@ -130,6 +149,47 @@ def test_mallory_in_the_relays_place_learns_nothing(opened: Opened, tmp_path: Pa
         opened.cluster.hosts[NODE].file(f"{opened.private}/relay.port")
     ).read_text() == f"{port}\n"
     session.wait_for("reconnected", after=before)
+    assert session.get("/api")[0] == 200
+
+
+@contextlib.contextmanager
+def called_otherwise(cluster: Cluster, node: str, other: str) -> Iterator[None]:
+    """The login host takes `other` for the node."""
+    hosts = "".join(
+        line if node not in line.split() else f"{cluster.slot.address(other)} {node}\n"
+        for line in cluster.run("login1", ["cat", "/etc/hosts"]).stdout.splitlines(True)
+    )
+    argv = ["sh", "-c", 'printf %s "$1" >/tmp/hosts && mount --bind /tmp/hosts /etc/hosts', "sh"]
+    cluster.run("login1", [*argv, hosts], check=True)
+    try:
+        yield
+    finally:
+        cluster.run("login1", ["umount", "/etc/hosts"], check=True)
+
+
+def test_mallory_on_the_way_passes_on_what_she_cannot_read(opened: Opened, tmp_path: Path) -> None:
+    """She has another node, whose address the login host was made to use."""
+    cluster, session, port = opened.cluster, opened.session, opened.address["port"]
+    with open(tmp_path / "heard", "wb") as heard:
+        argv = ["python3", "-c", _BETWEEN, cluster.slot.address(NODE), port]
+        mallory = cluster.popen("gpu01", argv, user="mallory", stdout=heard)
+    try:
+        eventually(lambda: cluster.hosts["gpu01"].listens(int(port)))
+        with called_otherwise(cluster, NODE, "gpu01"):
+            before = len(session.events)
+            cluster.kill_sessions("login1")
+            session.wait_for("reconnected", after=before)
+            mark = f"read-by-nobody-{os.getpid()}"
+            answer = session.get(f"/api/status?{mark}", {"Authorization": f"token {opened.token}"})
+            assert answer[0] == 200 and b"kernels" in answer[1]
+    finally:
+        mallory.kill()
+        mallory.wait()
+    read = (tmp_path / "heard").read_bytes()
+    assert len(read) > 2000, "she was not on the way"
+    for secret in (opened.token, mark, "HTTP/1.1", "kernels", "JHR"):
+        assert secret.encode() not in read
+    eventually(lambda: session.names()[-1] == "reconnected")
     assert session.get("/api")[0] == 200
 
 

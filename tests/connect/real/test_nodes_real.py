@@ -62,8 +62,16 @@ def _ready(session: Session) -> dict[str, object]:
     return ready
 
 
-@pytest.mark.parametrize("transport", ["ssh", "login-ssh", "srun"])
-@pytest.mark.parametrize(("flag", "gpus"), [("gpus", "4"), ("gpus-per-node", "2"), ("gres", "2")])
+_FLAGS = (("gpus", "4"), ("gpus-per-node", "2"), ("gres", "2"))
+
+
+@pytest.mark.parametrize(
+    ("transport", "flag", "gpus"),
+    [
+        *((transport, *each) for each in _FLAGS for transport in ("ssh", "login-ssh", "srun")),
+        ("direct", *_FLAGS[1]),
+    ],
+)
 def test_two_nodes(wide: Cluster, transport: str, flag: str, gpus: str) -> None:
     laptop = _laptop(wide, flag)
     with connected(laptop, *_asked(gpus, "--via", transport)) as session:
