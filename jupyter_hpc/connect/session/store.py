@@ -72,8 +72,8 @@ class ClusterMemory:
 def process_started(pid: int) -> float | None:
     """When the process started, or None if it does not run: tells a reused pid.
 
-    The same number for as long as the process lives. On Linux these are seconds since the
-    system's start: its wall clock, and with it psutil's create_time, moves when the clock is set.
+    The same number for as long as the process lives. On Linux these are the kernel's ticks since
+    the system's start: its wall clock, and with it psutil's create_time, moves when the clock is set.
     """
     if sys.platform == "linux":
         return _started_after_boot(pid)
@@ -94,7 +94,7 @@ def _started_after_boot(pid: int) -> float | None:
     state, *fields = stat[stat.rindex(b")") + 1 :].split()
     if state in (b"Z", b"X"):
         return None
-    return int(fields[22 - 4]) / os.sysconf("SC_CLK_TCK")
+    return float(fields[22 - 4])
 
 
 class Records:

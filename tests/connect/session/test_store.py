@@ -68,7 +68,8 @@ def test_a_process_is_known_whatever_it_is_called(tmp_path: Path) -> None:
     with subprocess.Popen([program, "60"]) as process:
         started = process_started(process.pid)
         uptime = float(Path("/proc/uptime").read_text().split()[0])
-        assert started is not None and 0 <= uptime - started < 60
+        assert started is not None
+        assert 0 <= uptime - started / os.sysconf("SC_CLK_TCK") < 60
         assert process_started(process.pid) == started
         process.kill()
         eventually(lambda: process_started(process.pid) is None)  # not even waited for
@@ -79,4 +80,4 @@ def test_a_record_of_another_process_is_not_alive() -> None:
     assert started is not None
     mine = SessionRecord("mini", "mini", os.getpid(), started, 24000, "s")
     assert mine.alive()
-    assert not dataclasses.replace(mine, pid_started=started + 0.01).alive()
+    assert not dataclasses.replace(mine, pid_started=started + 1).alive()
