@@ -73,7 +73,7 @@ def process_started(pid: int) -> float | None:
     """When the process started, or None if it does not run: tells a reused pid.
 
     The same number for as long as the process lives. On Linux these are the kernel's ticks since
-    the system's start: its wall clock, and with it psutil's create_time, moves when the clock is set.
+    the system's start: psutil's create_time moves when the wall clock is set.
     """
     if sys.platform == "linux":
         return _started_after_boot(pid)
