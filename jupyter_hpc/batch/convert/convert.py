@@ -15,13 +15,9 @@ from jupyter_hpc.batch.convert.imports import RUNTIME, own_magics, top_level_mod
 from jupyter_hpc.batch.convert.magics.cell import SHOW
 from jupyter_hpc.batch.convert.names import ALWAYS, bound_in, usage
 from jupyter_hpc.batch.convert.notices import case_notices, hidden_state, notices_of
-from jupyter_hpc.batch.convert.parameters import (
-    CodeCell,
-    assigned,
-    constant,
-    other_cases,
-    with_parameters,
-)
+from jupyter_hpc.batch.convert.parameters.constants import CodeCell, assigned, constant
+from jupyter_hpc.batch.convert.parameters.reserved import other_cases
+from jupyter_hpc.batch.convert.parameters.settable import with_parameters
 from jupyter_hpc.batch.convert.reading import Cell, Notebook, parse_notebook, read_notebook
 from jupyter_hpc.batch.convert.report import (
     CORRECT_IT,
@@ -180,7 +176,8 @@ class _Converter:
         used = usage(tree)
         if "register_" in cell.source:
             self.own_magics |= own_magics(tree)
-        self.cells.append(CodeCell(cell.number, code, tree, used, "parameters" in cell.tags))
+        tagged = "parameters" in cell.tags
+        self.cells.append(CodeCell(cell.number, code, cell.source, tree, used, tagged))
         self.bound.update(used.binds)
         for item in assigned(tree):
             self.constants[item.name] = constant(item.value)

@@ -117,9 +117,9 @@ def _settings(parameters: Sequence[Parameter], others: Sequence[str]) -> list[st
 def _about(parameter: Parameter) -> str:
     """What --help says about a parameter besides its default."""
     words = {"question": "an answer that must be given", "secret": "from the environment only"}
-    more = words.get(parameter.kind, "")
+    more = words.get(parameter.kind, parameter.where)
     if parameter.not_from_environment:
-        more = "not from the environment"
+        more = f"{more}, not from the environment" if more else "not from the environment"
     return f"cell {parameter.cell}" + (f", {more}" if more else "")
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from jupyter_hpc.batch.convert.context import API
 from jupyter_hpc.batch.convert.names import ALWAYS
-from jupyter_hpc.batch.convert.parameters import CodeCell, other_cases, reserved
+from jupyter_hpc.batch.convert.parameters.constants import CodeCell
+from jupyter_hpc.batch.convert.parameters.reserved import other_cases, reserved
 from jupyter_hpc.batch.convert.reading import Notebook
 from jupyter_hpc.batch.convert.report import Notice, Parameter
 

@@ -47,7 +47,24 @@ class Refusal:
         return f"{where}{self.reason} {self.hint}".strip()
 
 
-ParameterKind = Literal["tagged", "constant", "question", "secret"]
+#: Where a value stands: in the tagged cell, in a variable that is assigned once, or in one
+#: that is assigned again; as an argument of a call, by name or by position; the default of a
+#: function; a member of a dictionary, class or object; the default of an option; the turns
+#: of a loop. Questions and secrets have no value yet.
+ParameterKind = Literal[
+    "tagged",
+    "constant",
+    "assigned",
+    "local",
+    "keyword",
+    "argument",
+    "default",
+    "entry",
+    "option",
+    "loop",
+    "question",
+    "secret",
+]
 
 
 @dataclass(frozen=True)
@@ -66,6 +83,18 @@ class Parameter:
     stored_in: tuple[str, ...] = ()
     #: Asked again and again, so that one answer cannot be right.
     repeated: bool = False
+    #: What has the value, where it is not a variable: `SGD()`, `def train`, `class Config`.
+    where: str = ""
+    #: The literal in the line of the notebook; no length: its place there is not known.
+    column: int = 0
+    length: int = 0
+    #: What the literal is more than the value: `range(1, 11)` has ten turns.
+    offset: int = 0
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether it has the name under which the notebook itself knows it."""
+        return self.needs_answer or self.kind in ("tagged", "constant")
 
     @property
     def needs_answer(self) -> bool:
@@ -117,6 +146,7 @@ class Conversion:
             script="",
             refusals=(),
             changes=tuple(change for change in self.changes if change.what == SETTABLE),
+            parameters=tuple(p for p in self.parameters if p.is_variable or p.length),
             notices=tuple(n for n in self.notices if not n.message.startswith("The script ")),
         )
 

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jupyter_hpc.batch.convert.parameters import constant
+from jupyter_hpc.batch.convert.parameters.constants import constant
 from jupyter_hpc.batch.convert.report import Conversion, Parameter
 from jupyter_hpc.batch.runtime.script.parameters import meant, parse
 from jupyter_hpc.errors import UsageError

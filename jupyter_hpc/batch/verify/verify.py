@@ -22,7 +22,9 @@ from jupyter_hpc.runner import Completed, Runner
 from jupyter_hpc.text import uncoloured
 
 #: Names whose values decide how long a training runs.
-_LENGTH = re.compile(r"(?i)(?:^|_)(?:n_?|num_?|max_?)?(?:epochs?|iters?|iterations|steps)$")
+_LENGTH = re.compile(
+    r"(?i)(?:^|[_.])(?:n_?|num_?|max_?)?(?:epochs?|iters?|iterations|steps)(?:\.cell\d+.*)?$"
+)
 #: Files up to this size are copied for a trial, larger ones are linked.
 _MAX_COPIED_BYTES = 20_000_000
 #: A folder with more entries than this is no project.

@@ -31,6 +31,10 @@ function aParameter(changes: Partial<IParameter>): IParameter {
     not_from_environment: '',
     stored_in: [],
     repeated: false,
+    where: '',
+    column: 0,
+    length: 0,
+    offset: 0,
     ...changes
   };
 }

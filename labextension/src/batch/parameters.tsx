@@ -60,7 +60,10 @@ export function Parameters({
 }
 
 function noteOf(parameter: IParameter, trans: TranslationBundle): string {
-  return parameter.kind === 'question'
-    ? trans.__('cell %1 asks for this', parameter.cell)
+  if (parameter.kind === 'question') {
+    return trans.__('cell %1 asks for this', parameter.cell);
+  }
+  return parameter.where
+    ? trans.__('cell %1, %2', parameter.cell, parameter.where)
     : trans.__('cell %1', parameter.cell);
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_hpc.batch.convert.convert import Options, convert
-from jupyter_hpc.batch.convert.parameters import reserved
+from jupyter_hpc.batch.convert.parameters.reserved import reserved
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.submit.answers import checked_settings
 from jupyter_hpc.errors import UsageError
@@ -115,24 +115,24 @@ def test_names_count_in_upper_and_lower_case(
 
 
 def test_two_parameters_that_differ_by_case_are_told_apart(tmp_path: Path) -> None:
-    conversion = converted(tmp_path, ["lr = 1\nLR = 2", "print(lr, LR)"])
-    ran = run_script(conversion, tmp_path / "a", ["--set", "LR=5"], {"lr": "7"})
+    conversion = converted(tmp_path, ["width = 1\nWIDTH = 2", "print(width, WIDTH)"])
+    ran = run_script(conversion, tmp_path / "a", ["--set", "WIDTH=5"], {"width": "7"})
     assert ran.outputs[2].text == "7 5" and "by case" not in ran.stderr
-    ran = run_script(conversion, tmp_path / "b", ["--set", "Lr=5"])
-    assert ran.code == 2 and "Lr may mean lr or LR; write it exactly" in ran.stderr
-    ran = run_script(conversion, tmp_path / "c", environment={"Lr": "5"})
-    assert ran.outputs[2].text == "1 2" and "from lr and LR and is not used" in ran.stderr
+    ran = run_script(conversion, tmp_path / "b", ["--set", "Width=5"])
+    assert ran.code == 2 and "Width may mean width or WIDTH; write it exactly" in ran.stderr
+    ran = run_script(conversion, tmp_path / "c", environment={"Width": "5"})
+    assert ran.outputs[2].text == "1 2" and "from width and WIDTH and is not used" in ran.stderr
 
 
 def test_a_file_counts_in_both_cases_and_names_each_once(tmp_path: Path) -> None:
-    conversion = converted(tmp_path, ["LR = 2", "print(LR)"])
+    conversion = converted(tmp_path, ["SIZE = 2", "print(SIZE)"])
     file = tmp_path / "values.json"
-    file.write_text('{"lr": 3}', encoding="utf-8")
+    file.write_text('{"size": 3}', encoding="utf-8")
     ran = run_script(conversion, tmp_path / "a", ["--parameters", str(file)])
     assert ran.outputs[2].text == "3"
-    file.write_text('{"lr": 3, "LR": 4}', encoding="utf-8")
+    file.write_text('{"size": 3, "SIZE": 4}', encoding="utf-8")
     ran = run_script(conversion, tmp_path / "b", ["--parameters", str(file)])
-    assert ran.code == 2 and "sets LR twice" in ran.stderr
+    assert ran.code == 2 and "sets SIZE twice" in ran.stderr
 
 
 def test_the_environment_keeps_its_own_words_in_every_case(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from jupyter_hpc.batch.runtime.script.state import RUN
 
 #: The values that were asked for, by the name of the parameter.
 _SETTINGS: dict[str, Any] = {}
+#: Those of them that have been read as values of the type of the default.
+_CHECKED: set[str] = set()
 
 
 _HOW = """\
@@ -175,6 +177,8 @@ def read_settings(
         try:
             # Text stays text until the default, and with it the type, is known.
             _SETTINGS[name] = value if default is _Unknown else parse(value, default, name)
+            if default is not _Unknown:
+                _CHECKED.add(name)
         except ValueError as error:
             _fail(f"{error} (from {source})")
         was = "" if default is _Unknown else f" (notebook: {default!r})"
@@ -214,6 +218,8 @@ def parameter(name: str, default: Any) -> Any:
     if name not in _SETTINGS:
         return default
     value = _SETTINGS[name]
+    if name in _CHECKED:
+        return value
     try:
         return parse(value, default, name)
     except ValueError as error:

@@ -16,6 +16,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -133,11 +134,32 @@ def set_parameters(notebook: Any, values: dict[str, Any], parameters: dict[str, 
         cell = notebook["cells"][tagged[-1]]
         cell["source"] = "".join(cell["source"]) + "\n# set for this run\n" + "\n".join(lines)
         return
-    for name, value in values.items():
+    for name in values:
         if name not in parameters:
             raise SystemExit(f"The notebook has no parameter {name}.")
-        cell = notebook["cells"][parameters[name]["cell"] - 1]
-        cell["source"] = with_value("".join(cell["source"]), name, repr(value))
+    # From the end of each line to its beginning, so that the columns stay true.
+    last_first = sorted(values, key=lambda name: -parameters[name].get("column", 0))
+    for name in last_first:
+        parameter, value = parameters[name], values[name]
+        cell = notebook["cells"][parameter["cell"] - 1]
+        source = "".join(cell["source"])
+        if parameter.get("length"):
+            cell["source"] = with_literal(source, parameter, value)
+        else:
+            cell["source"] = with_value(source, name, repr(value))
+
+
+def with_literal(source: str, parameter: dict[str, Any], value: Any) -> str:
+    """The source of a cell with another literal at the place of a parameter."""
+    lines = source.split("\n")
+    row, start = parameter["line"] - 1, parameter["column"]
+    end = start + parameter["length"]
+    if row >= len(lines) or not re.fullmatch(r"[\w.+*/() -]+", lines[row][start:end]):
+        name = parameter["name"]
+        raise SystemExit(f"The cell that has {name} is another one; convert the notebook again.")
+    text = repr(value + parameter["offset"] if parameter.get("offset") else value)
+    lines[row] = lines[row][:start] + text + lines[row][end:]
+    return "\n".join(lines)
 
 
 def with_value(source: str, name: str, text: str) -> str:
