@@ -12,6 +12,8 @@ import errno
 import json
 import logging
 import os
+import posixpath
+import shlex
 import subprocess
 import sys
 import time
@@ -66,6 +68,15 @@ class Runner(Protocol):
         seconds pass.
         """
         ...
+
+
+def prefixed(prefix: Sequence[str], argv: Sequence[str]) -> list[str]:
+    """The command as it is started behind other words, such as `ssh login1` or `env PATH=…`."""
+    if prefix and posixpath.basename(prefix[0]) == "ssh":
+        # ssh joins its arguments with blanks and gives them to a shell on the far
+        # side, so they are quoted for it; any other prefix takes them as they are.
+        return [*prefix, shlex.join(argv)]
+    return [*prefix, *argv]
 
 
 def record_command(argv: Sequence[str], on: str) -> None:

@@ -28,7 +28,7 @@ from jupyter_hpc.errors import (
     Unreachable,
     UsageError,
 )
-from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, LocalRunner, Runner
+from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, LocalRunner, Runner, prefixed
 
 if TYPE_CHECKING:  # asyncssh takes a quarter of a second, and a session has it already
     from jupyter_hpc.connect.ssh.login import LoginConnection
@@ -196,17 +196,43 @@ def _is_there(record: SessionRecord) -> bool:
     return state != "ended"
 
 
+#: Slurm's programs that our commands run.
+_SLURM = frozenset(
+    ("sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "sshare", "sstat")
+)
+
+
+class SlurmPrefix:
+    """Runs Slurm's commands behind the words of the profile, every other one as it is."""
+
+    def __init__(self, runner: Runner, prefix: Sequence[str]) -> None:
+        self._runner = runner
+        self._prefix = prefix
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
+    ) -> Completed:
+        """Run `argv`; see Runner.run for the contract."""
+        # The program may stand behind env(1) and its settings.
+        words = prefixed(self._prefix, argv) if _SLURM.intersection(argv) else argv
+        done = await self._runner.run(words, stdin=stdin, timeout=timeout)
+        return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)
+
+
 @contextlib.asynccontextmanager
 async def open_host(name: str | None) -> AsyncIterator[Host]:
     """The host that `--on` names; this machine without one."""
     if name is None:
         try:
-            yield Host(LocalRunner(), profile_here(), here=True)
+            profile = profile_here()
+            prefix = profile.slurm.prefix if profile is not None else ()
+            yield Host(SlurmPrefix(LocalRunner(), prefix), profile, here=True)
         except CommandMissing as error:
             hint = f"From a laptop, name the cluster: --on NAME. {error.hint}"
             raise CommandMissing(error.message, hint) from error
         return
     profile, _ = find_profile(name)
+    profile.check_usable()
     async with open_cluster(profile) as runner:
         yield Host(runner, profile, here=False)
 

@@ -16,7 +16,7 @@ from jupyter_hpc.batch.submit import results as batch
 from jupyter_hpc.batch.submit.missing import Missing, missing_files
 from jupyter_hpc.batch.submit.runs import find_run
 from jupyter_hpc.cli.hosts import Host, open_host
-from jupyter_hpc.clusters.profile import Budget
+from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import cost_so_far, finished_cost

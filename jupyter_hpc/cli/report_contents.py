@@ -182,7 +182,10 @@ def _plain_profile(profile: Profile) -> dict[str, Any]:
     plain = profile.to_json()
     plain["login"]["user"] = _USER if profile.login.user else None
     for allocation in (plain["allocation"], *plain["presets"].values()):
-        allocation["account"] = _ACCOUNT if allocation.get("account") else None
+        for key in ("account", "cpu_account"):
+            allocation[key] = _ACCOUNT if allocation.get(key) else None
+    for partition in plain["partitions"].values():
+        partition["account"] = _ACCOUNT if partition.get("account") else None
     return plain
 
 
@@ -213,6 +216,8 @@ def _hide_people(redact: Redactor, profile: Profile | None, log: str) -> None:
         users |= {profile.login.user or ""}
         allocations: tuple[Allocation, ...] = (profile.allocation, *profile.presets.values())
         accounts |= {one.account or "" for one in allocations}
+        accounts |= {one.cpu_account or "" for one in allocations}
+        accounts |= {one.account or "" for one in profile.partitions.values()}
     for account in sorted(accounts):
         redact.hide_name(account, _ACCOUNT)
     for user in sorted(users, key=len, reverse=True):

@@ -17,13 +17,14 @@ from jupyter_hpc.batch.job.model import Environment
 from jupyter_hpc.batch.job.sweep import parse_setting, parse_sweep
 from jupyter_hpc.batch.preflight.findings import counted
 from jupyter_hpc.batch.submit import submit as batch
-from jupyter_hpc.batch.submit.choices import Choices, submit_options
+from jupyter_hpc.batch.submit.choices import Choices, profile_environment, submit_options
 from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.results import exit_code
 from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts
 from jupyter_hpc.cli.hosts import Host, open_host
 from jupyter_hpc.cli.resources import CpuCount
 from jupyter_hpc.clusters import Profile
+from jupyter_hpc.clusters.rules import without_guesses
 from jupyter_hpc.errors import ConversionRefused, HpcError, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
@@ -122,8 +123,9 @@ async def _submit(
         )
     async with open_host(on) as host:
         client = SlurmClient(host.runner)
-        choices = choices_of(given, host.profile)
-        options = submit_options(choices, host.profile, here=host.here)
+        profile = await _without_guesses(host.profile, client)
+        choices = choices_of(given, profile)
+        options = submit_options(choices, profile, here=host.here)
         try:
             prepared = await _prepared(programs, options, host, client)
         except ConversionRefused as error:
@@ -184,6 +186,16 @@ def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
     )
 
 
+async def _without_guesses(profile: Profile | None, client: SlurmClient) -> Profile | None:
+    """The profile without a partition that it only guesses and that is not there."""
+    if profile is None or profile.is_sure("allocation.partition"):
+        return profile
+    try:
+        return without_guesses(profile, await client.partitions())
+    except HpcError:
+        return profile  # what Slurm says to the job is said then
+
+
 def _swept(given: dict[str, Any]) -> dict[str, list[str]]:
     """The values of each swept parameter; one that has values already is an error."""
     taken = {parse_setting(text)[0] for text in given["settings"]}
@@ -204,8 +216,7 @@ def _environment(given: dict[str, Any], profile: Profile | None) -> Environment 
     python = {member: given[name] for name, member in names.items() if given[name]}
     if not python and not given["modules"]:
         return None
-    setup = profile.environment.setup if profile is not None else ()
-    return Environment(setup=setup, modules=given["modules"], **python)
+    return profile_environment(profile, modules=given["modules"], **python)
 
 
 def _as_options(hint: str) -> str:

@@ -1,24 +1,27 @@
 """Cluster profiles: what a name such as `ulysses` stands for."""
 
 from jupyter_hpc.clusters.loading import (
+    Described,
     Entry,
     Suggestion,
     available,
+    check_file,
     create_from_ssh_host,
     demo_folder,
     demo_pointer,
+    describe,
     folders,
     load,
     suggest,
     written,
 )
-from jupyter_hpc.clusters.profile import (
+from jupyter_hpc.clusters.profile import Profile
+from jupyter_hpc.clusters.sections import (
     Allocation,
     Budget,
     Environment,
     JupyterSettings,
     Login,
-    Profile,
     SlurmSettings,
     Storage,
 )
@@ -26,6 +29,7 @@ from jupyter_hpc.clusters.profile import (
 __all__ = [
     "Allocation",
     "Budget",
+    "Described",
     "Entry",
     "Environment",
     "JupyterSettings",
@@ -35,9 +39,11 @@ __all__ = [
     "Storage",
     "Suggestion",
     "available",
+    "check_file",
     "create_from_ssh_host",
     "demo_folder",
     "demo_pointer",
+    "describe",
     "folders",
     "load",
     "suggest",

@@ -18,6 +18,7 @@ from jupyter_core.paths import (
     jupyter_path,
 )
 
+from jupyter_hpc.clusters.keys import NAMED_SECTIONS, SECTIONS
 from jupyter_hpc.clusters.profile import Profile, build
 from jupyter_hpc.clusters.schema import PROFILE_NAME, check_profile, nearest
 from jupyter_hpc.clusters.sshhosts import config_hosts
@@ -42,7 +43,27 @@ class Entry:
     source: str
     title: str = ""
     status: str = "active"
+    host: str = ""
+    successor: str = ""
     problem: str = ""
+
+
+@dataclass(frozen=True)
+class Described:
+    """A profile, its values as a file would have them, and the source of each.
+
+    `origins` has the path of every value, such as "login.host" or "storage.home.path".
+    """
+
+    profile: Profile
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Resolved:
+    values: dict[str, Any]
+    origins: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -86,20 +107,42 @@ def written() -> list[str]:
 def load(name: str) -> Profile:
     """The profile of that name, resolved.
 
-    Raises ProfileError if there is none (with the nearest names), or if a file has an
-    unknown key or a bad value (with file, key and what is allowed).
+    Raises ProfileError if there is none (with the nearest names), if a file has an
+    unknown key or a bad value (with file, key and what is allowed), or if it names no host.
     """
+    profile = describe(name).profile
+    if not profile.login.host:
+        profile.check_usable()
+    return profile
+
+
+def describe(name: str) -> Described:
+    """The profile of that name with where each value comes from; it may lack a login host."""
     _check_name(name)
-    path = _find(name)
+    path = find_file(name)
     if path is None:
         raise _no_such(name)
-    return build(name, _source(path), _resolved(name, path, ()))
+    found = _resolved(name, path, ())
+    return Described(build(name, _source(path), found.values), found.values, found.origins)
+
+
+def check_file(path: Path) -> Described:
+    """A file that need not lie among the profiles, checked with all that it extends."""
+    name = path.stem if PROFILE_NAME.fullmatch(path.stem) else "profile"
+    found = _resolved(name, path, ())
+    profile = build(name, str(path), found.values)
+    if profile.status == "active":
+        profile.check_usable()
+    profile.allocation_for(None, {})
+    for preset, chosen in profile.presets.items():
+        profile.allocation_for(preset, {}, "connect" if chosen.use == "any" else chosen.use)
+    return Described(profile, found.values, found.origins)
 
 
 def suggest(name: str) -> Suggestion:
     """What an unknown name may have meant."""
     near = nearest(name.lower(), [entry.name for entry in available()])
-    offered = name in config_hosts() and _find(name.lower()) is None
+    offered = name in config_hosts() and find_file(name.lower()) is None
     return Suggestion(tuple(near), name if offered else None)
 
 
@@ -124,7 +167,7 @@ def create_from_ssh_host(host: str) -> Path:
 def _check_name(name: str) -> str:
     if not PROFILE_NAME.fullmatch(name):
         small = name.lower()
-        meant = PROFILE_NAME.fullmatch(small) and _find(small)
+        meant = PROFILE_NAME.fullmatch(small) and find_file(small)
         raise ProfileError(
             f"{printable(name, 60)!r} cannot be the name of a profile.",
             f"Did you mean {small}?"
@@ -135,16 +178,17 @@ def _check_name(name: str) -> str:
 
 
 def _entry(name: str) -> Entry:
-    path = _find(name)
+    path = find_file(name)
     source = _source(path) if path else ""
     try:
-        profile = load(name)
+        profile = describe(name).profile
     except ProfileError as error:
         return Entry(name, source, problem=str(error))
-    return Entry(name, source, profile.title, profile.status)
+    host = profile.login.host[0] if profile.login.host else ""
+    return Entry(name, source, profile.title, profile.status, host, profile.successor or "")
 
 
-def _find(name: str, after: Path | None = None) -> Path | None:
+def find_file(name: str, after: Path | None = None) -> Path | None:
     """The first file of that name; with `after`, the first one behind that file."""
     paths = [folder / f"{name}.toml" for folder in folders()]
     if after in paths:
@@ -156,7 +200,7 @@ def _source(path: Path) -> str:
     return "built in" if path.parent == _BUILT_IN else str(path)
 
 
-def _resolved(name: str, path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+def _resolved(name: str, path: Path, seen: tuple[Path, ...]) -> _Resolved:
     """The checked values of the file with those of the profiles that it extends."""
     where = f"{path.name} (built in)" if path.parent == _BUILT_IN else str(path)
     if path in seen:
@@ -166,15 +210,38 @@ def _resolved(name: str, path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     if "ssh_config" in values.get("login", {}):
         values["login"]["ssh_config"] = _expand(values["login"]["ssh_config"], path, where)
     base = values.pop("extends", None)
+    origin = f"{path.stem}, built in" if path.parent == _BUILT_IN else str(path)
+    origins = dict.fromkeys(_paths(values), origin)
     if base is None:
-        return values
+        return _Resolved(values, origins)
     # A profile may extend the one that it hides: the user's "ulysses" adds to the site's.
-    parent = _find(base, after=path if base == name else None)
+    parent = find_file(base, after=path if base == name else None)
     if parent is None:
         near = nearest(base, [file.stem for folder in folders() for file in folder.glob("*.toml")])
         guess = f"Did you mean {near[0]}?" if near else "No profile of that name was found."
         raise ProfileError(f"{where}: extends names {base!r}, which does not exist.", guess)
-    return _merge(_resolved(base, parent, (*seen, path)), values)
+    inherited = _resolved(base, parent, (*seen, path))
+    # What is said anew is no longer as unsure as what it replaces.
+    doubts = inherited.values.get("confidence", {})
+    inherited.values["confidence"] = {
+        key: word for key, word in doubts.items() if key not in origins
+    }
+    return _Resolved(_merge(inherited.values, values), {**inherited.origins, **origins})
+
+
+def _paths(values: Mapping[str, Any]) -> list[str]:
+    """The path of every value: "title", "login.host", "storage.home.path"."""
+    found = []
+    for section, table in values.items():
+        if section == "confidence":
+            continue
+        if section not in SECTIONS:
+            found.append(section)
+        elif section in NAMED_SECTIONS:
+            found += [f"{section}.{name}.{key}" for name, keys in table.items() for key in keys]
+        else:
+            found += [f"{section}.{key}" for key in table]
+    return found
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,16 +255,22 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_toml(path: Path, where: str) -> dict[str, Any]:
     """What the file says; ProfileError if it cannot be read or is no TOML."""
-    # The parser of Python 3.11's library is the tomli package on 3.10.
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        data: dict[str, Any] = toml.loads(path.read_bytes().decode("utf-8"))
+        return parse_toml(path.read_bytes().decode("utf-8"), where)
     except OSError as error:
         raise ProfileError(
             f"{where} cannot be read: {error.strerror}.", "Check who may read it."
         ) from error
     except UnicodeDecodeError as error:
         raise ProfileError(f"{where} is not UTF-8 text.", "Save it as UTF-8.") from error
+
+
+def parse_toml(text: str, where: str) -> dict[str, Any]:
+    """What the text of a file says; ProfileError if it is no TOML."""
+    # The parser of Python 3.11's library is the tomli package on 3.10.
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        data: dict[str, Any] = toml.loads(text)
     except toml.TOMLDecodeError as error:
         raise ProfileError(
             f"{where} is not valid TOML: {printable(str(error), 200)}.", "Correct that line."

@@ -1,17 +1,30 @@
-"""A cluster profile as frozen values."""
+"""A cluster profile as one frozen value."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
+from jupyter_hpc.clusters import rules
 from jupyter_hpc.clusters.schema import check_options, check_profile, keys_of, nearest
-from jupyter_hpc.clusters.values import duration_seconds
-from jupyter_hpc.errors import ProfileError
-from jupyter_hpc.slurm.cost import Rates
+from jupyter_hpc.clusters.sections import (
+    Allocation,
+    BatchSettings,
+    Budget,
+    Environment,
+    JupyterSettings,
+    Limits,
+    Login,
+    PartitionRules,
+    Preset,
+    SlurmSettings,
+    Storage,
+    Transfer,
+)
+from jupyter_hpc.errors import ProfileError, UsageError
 
 # Lines that give a variable a secret, or hold a password in an address, stay on the laptop.
 _SECRET_LINE = re.compile(
@@ -22,97 +35,12 @@ _Section = TypeVar("_Section")
 
 
 @dataclass(frozen=True)
-class Login:
-    """How to reach the cluster; None means: as ssh would choose it."""
-
-    host: tuple[str, ...] = ()
-    user: str | None = None
-    port: int | None = None
-    jump: tuple[str, ...] = ()
-    ssh_config: str | None = None
-    network: str = ""
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """What to ask Slurm for; None leaves the choice to the cluster."""
-
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    time: str | None = None
-    nodes: int | None = None
-    cpus: int | Literal["cluster"] | None = None  #: None: nobody has said
-    memory: str | None = None
-    gpus: int | None = None
-    gpu_type: str | None = None
-    extra: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class SlurmSettings:
-    """How this site's Slurm wants to be spoken to."""
-
-    gpu_flag: str = "gpus"
-    poll_seconds: int = 60
-
-
-@dataclass(frozen=True)
-class Environment:
-    """What has to happen in a shell before Python is the right one."""
-
-    setup: tuple[str, ...] = ()
-    unset: tuple[str, ...] = ()
-    internet: str = "unknown"
-
-
-@dataclass(frozen=True)
-class JupyterSettings:
-    """How JupyterLab is started and reached."""
-
-    port: int | None = None
-    root_dir: str | None = None
-    command: tuple[str, ...] = ("jupyter", "lab")
-    launch: str = "salloc"
-    transport: str = "auto"
-    idle_release: str | None = None
-
-    @property
-    def idle_release_seconds(self) -> int | None:
-        """`idle_release` in seconds; None when idle jobs are kept."""
-        return duration_seconds(self.idle_release) if self.idle_release else None
-
-
-@dataclass(frozen=True)
-class Storage:
-    """One storage area of the cluster."""
-
-    path: str
-    kind: str = "work"
-    shared: bool = True
-    purge_days: int | None = None
-    backup: bool = False
-    quota_command: tuple[str, ...] = ()
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How the site counts what is used."""
-
-    command: tuple[str, ...] = ()
-    unit: str = ""
-    rates: Rates = field(default_factory=lambda: MappingProxyType({}))
-    remaining: str | None = None
-    warn_below: float | None = None
-
-
-@dataclass(frozen=True)
 class Profile:
     """One cluster, resolved: nothing is inherited or expanded any more.
 
-    `source` is the file it came from, or "built in".
+    `source` is the file it came from, or "built in". `confidence` says of keys such as
+    "allocation.partition" how sure their values are; those that are "unsure" are probed
+    or asked for, never enforced.
     """
 
     name: str
@@ -121,32 +49,94 @@ class Profile:
     status: str
     successor: str | None
     docs: str
+    support: str
+    sources: tuple[str, ...]
     login: Login
     allocation: Allocation
-    presets: Mapping[str, Allocation]
+    presets: Mapping[str, Preset]
+    partitions: Mapping[str, PartitionRules]
+    limits: Limits
     slurm: SlurmSettings
     environment: Environment
     jupyter: JupyterSettings
+    batch: BatchSettings
     storage: Mapping[str, Storage]
     budget: Budget
+    transfer: Transfer
+    confidence: Mapping[str, str]
+
+    @property
+    def shown_title(self) -> str:
+        """The name as people say it."""
+        return self.title or self.name
+
+    @property
+    def request_gpu_flag(self) -> str:
+        """Slurm's option for GPUs; where they are never asked for it does not matter."""
+        return "gpus" if self.slurm.gpu_flag == "none" else self.slurm.gpu_flag
+
+    @property
+    def routed(self) -> bool:
+        """Whether the site chooses the partition of a job that names none."""
+        return self.slurm.partition_rule in ("routed", "never")
+
+    @property
+    def home_read_only(self) -> bool:
+        """Whether compute nodes can only read the home folder."""
+        return any(area.kind == "home" and area.read_only for area in self.storage.values())
+
+    def is_sure(self, key: str) -> bool:
+        """Whether the value of "section.key" may be relied on; see `confidence`."""
+        return self.confidence.get(key) != "unsure"
+
+    def check_usable(self) -> None:
+        """ProfileError for a cluster that is gone, or whose login host nobody knows."""
+        if self.status == "retired":
+            raise ProfileError(
+                f"{self.shown_title} has been retired.",
+                f"Its successor is {self.successor}: jupyter-hpc connect {self.successor}"
+                if self.successor
+                else "Ask the site what has taken its place.",
+            )
+        if not self.login.host:
+            raise ProfileError(
+                f"{self.source}: the profile {self.name!r} has no login.host. "
+                f"{self.login.network}".strip(),
+                'Add [login] and host = "…", the name that you give to ssh: '
+                f"jupyter-hpc clusters edit {self.name}",
+            )
 
     def allocation_for(
-        self, preset: str | None = None, overrides: Mapping[str, Any] | None = None
+        self,
+        preset: str | None = None,
+        overrides: Mapping[str, Any] | None = None,
+        use: str = "connect",
     ) -> Allocation:
         """[allocation], then the preset, then `overrides`; later ones win.
 
-        Overrides that are None do not count. Raises ProfileError for an unknown
-        preset or a value that a profile could not hold either.
+        What the site ties to the partition or the kind of job is filled in. Overrides that
+        are None do not count. `use` is what it is for, "connect" or "submit". Raises
+        ProfileError for an unknown preset or a value that a profile could not hold
+        either, UsageError for what the rules of the site exclude.
         """
         given = {k: v for k, v in (overrides or {}).items() if v is not None}
         checked = check_options("allocation", given)
-        return replace(_merged(self.allocation, self._preset(preset)), **checked)
+        chosen = self._preset(preset, use)
+        merged = replace(_merged(self.allocation, chosen), **checked)
+        return rules.settled(self, merged, preset, frozenset(checked))
 
-    def _preset(self, name: str | None) -> Allocation:
+    def _preset(self, name: str | None, use: str) -> Allocation:
         if name is None:
             return Allocation()
         if name in self.presets:
-            return self.presets[name]
+            preset = self.presets[name]
+            if preset.use not in ("any", use):
+                fit = [each for each, other in self.presets.items() if other.use in ("any", use)]
+                raise UsageError(
+                    f"The preset {name!r} of {self.name} is for {preset.use}, not for {use}.",
+                    f"For {use} there are: {', '.join(sorted(fit)) or 'none'}.",
+                )
+            return preset
         choices = ", ".join(sorted(self.presets)) or "none"
         near = nearest(name, self.presets, 1)
         guess = f"Did you mean {near[0]}? " if near else ""
@@ -164,15 +154,17 @@ class Profile:
         plain = asdict(
             replace(
                 self,
-                presets={name: preset for name, preset in self.presets.items()},
-                storage={name: area for name, area in self.storage.items()},
+                presets=dict(self.presets),
+                partitions=dict(self.partitions),
+                storage=dict(self.storage),
+                confidence=dict(self.confidence),
                 budget=replace(self.budget, rates=dict(self.budget.rates)),
             )
         )
         plain["login"].pop("ssh_config")
-        plain["environment"]["setup"] = [
-            line for line in self.environment.setup if not _SECRET_LINE.search(line)
-        ]
+        for name in ("setup", "jupyter_setup", "job_setup"):
+            lines = plain["environment"][name]
+            plain["environment"][name] = [line for line in lines if not _SECRET_LINE.search(line)]
         listed: dict[str, Any] = _lists(plain)
         return listed
 
@@ -188,12 +180,6 @@ class Profile:
 
 def build(name: str, source: str, values: Mapping[str, Any]) -> Profile:
     """A Profile of checked values (see schema.check_profile) that are already merged."""
-    login = _section(Login, values.get("login", {}))
-    if not login.host:
-        raise ProfileError(
-            f"{source}: the profile {name!r} has no login.host.",
-            'Add [login] and host = "…", the name that you give to ssh.',
-        )
     storage = {}
     for area, entry in values.get("storage", {}).items():
         if "path" not in entry:
@@ -204,19 +190,19 @@ def build(name: str, source: str, values: Mapping[str, Any]) -> Profile:
     return Profile(
         name=name,
         source=source,
-        login=login,
+        login=_section(Login, values.get("login", {})),
         allocation=_section(Allocation, values.get("allocation", {})),
-        presets=MappingProxyType(
-            {
-                title: _section(Allocation, entry)
-                for title, entry in values.get("presets", {}).items()
-            }
-        ),
+        presets=_named(Preset, values.get("presets", {})),
+        partitions=_named(PartitionRules, values.get("partitions", {})),
+        limits=_section(Limits, values.get("limits", {})),
         slurm=_section(SlurmSettings, values.get("slurm", {})),
         environment=_section(Environment, values.get("environment", {})),
         jupyter=_section(JupyterSettings, values.get("jupyter", {})),
+        batch=_section(BatchSettings, values.get("batch", {})),
         storage=MappingProxyType(storage),
         budget=_section(Budget, values.get("budget", {})),
+        transfer=_section(Transfer, values.get("transfer", {})),
+        confidence=MappingProxyType(dict(values.get("confidence", {}))),
         **top,
     )
 
@@ -225,9 +211,13 @@ def _section(kind: type[_Section], values: Mapping[str, Any]) -> _Section:
     return kind(**values)
 
 
+def _named(kind: type[_Section], tables: Mapping[str, Mapping[str, Any]]) -> Mapping[str, _Section]:
+    return MappingProxyType({name: _section(kind, entry) for name, entry in tables.items()})
+
+
 def _merged(base: Allocation, over: Allocation) -> Allocation:
     """`base` with every value that `over` gives."""
-    given = {f.name: getattr(over, f.name) for f in fields(over)}
+    given = {f.name: getattr(over, f.name) for f in fields(Allocation)}
     return replace(
         base, **{name: value for name, value in given.items() if value not in (None, ())}
     )

@@ -10,8 +10,9 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_config_dir
 
+from jupyter_hpc.clusters.keys import Key
 from jupyter_hpc.clusters.loading import read_toml
-from jupyter_hpc.clusters.schema import Key, check_keys, check_table
+from jupyter_hpc.clusters.schema import check_keys, check_table
 from jupyter_hpc.clusters.values import duration_seconds
 from jupyter_hpc.errors import ProfileError
 

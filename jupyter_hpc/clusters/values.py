@@ -26,6 +26,8 @@ _DURATION_PART = re.compile(r"(\d+)([smhd])")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROFILE = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _WEB_ADDRESS = re.compile(r"https?://[^\s/@?#]+(?:[/?#]\S*)?")
+_COUNT = re.compile(r"[1-9]\d{0,5}n?")
+_SIZE = re.compile(r"\d+(?:\.\d+)?[KMGTP]", re.IGNORECASE)
 _OPTION = re.compile(r"-[A-Za-z0-9].*|--[A-Za-z0-9].*")
 
 #: A value of cpus and memory: the site derives them from the GPUs, or has its own defaults.
@@ -42,6 +44,11 @@ class BadValue(Exception):
         super().__init__(problem)
         self.problem = problem
         self.allowed = allowed
+
+
+def size_bytes(text: str) -> int:
+    """Bytes of a size such as `200G`; the letters are binary, as Slurm's are."""
+    return int(float(text[:-1]) * 1024 ** (1 + "KMGTP".index(text[-1].upper())))
 
 
 def duration_seconds(text: str) -> int:
@@ -119,9 +126,7 @@ def _list_of(
     check: Callable[[Any, tuple[str, ...]], str], allowed: str
 ) -> Callable[[Any, tuple[str, ...]], tuple[str, ...]]:
     def check_all(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise BadValue(f"is {_shown(value)}", allowed)
-        return tuple(check(item, choices) for item in value)
+        return tuple(check(item, choices) for item in _listed(value, allowed))
 
     return check_all
 
@@ -157,6 +162,26 @@ def _option(value: Any, choices: tuple[str, ...]) -> str:
     if not _OPTION.fullmatch(text):
         raise BadValue(f"has {_shown(value)}", allowed)
     return text
+
+
+def _choices(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
+    return _list_of(_choice, f"a list of {', '.join(choices)}")(value, choices)
+
+
+def _counts(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
+    allowed = 'a list of numbers, "4n" for all multiples of 4'
+    items = [str(item) if type(item) is int else item for item in _listed(value, allowed)]
+    return _list_of(_matching(_COUNT, allowed), allowed)(items, choices)
+
+
+def _listed(value: Any, allowed: str) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise BadValue(f"is {_shown(value)}", allowed)
+    return list(value)
+
+
+def _size_option(value: Any, choices: tuple[str, ...]) -> str:
+    return _option(value, choices) if value != "" else ""
 
 
 def _any_text(value: Any, choices: tuple[str, ...]) -> str:
@@ -225,6 +250,9 @@ CHECKS: dict[str, Callable[[Any, tuple[str, ...]], Any]] = {
     "word": _word,
     "profile": _matching(_PROFILE, "the name of a profile"),
     "choice": _choice,
+    "choices": _choices,
+    "words": _list_of(_word, 'a list of words, for example ["a100", "h100"]'),
+    "counts": _counts,
     "flag": _flag,
     "count": _whole(1, 1_000_000),
     "amount": _whole(0, 1_000_000),
@@ -233,10 +261,13 @@ CHECKS: dict[str, Callable[[Any, tuple[str, ...]], Any]] = {
     "time": _matching(_TIME, "minutes, hours:minutes:seconds or days-hours:minutes:seconds"),
     "cpus": _cpus,
     "memory": _matching(_MEMORY, "a number with K, M, G or T, for example 32G, or cluster"),
+    "size": _matching(_SIZE, "a number with K, M, G, T or P, for example 200G"),
+    "files": _whole(1, 1_000_000_000_000),
     "duration": _matching(_DURATION, "numbers with s, m, h or d, for example 90m or 2h"),
     "hosts": _hosts,
     "jumps": _list_of(_matching(_JUMP, "[user@]host[:port]"), "a list of [user@]host[:port]"),
     "path": _matching(re.compile(r".+"), "the path of a file"),
+    "option": _size_option,
     "options": _list_of(_option, 'a list of options, for example ["--exclusive"]'),
     "argv": _argv,
     "lines": _list_of(_any_text, 'a list of shell lines, for example ["module load cuda"]'),

@@ -37,10 +37,15 @@ def _gpus(gpus: Iterable[GpuCount]) -> str:
 
 
 def chosen_partitions(request: Request, partitions: Sequence[Partition]) -> list[Partition]:
-    """The partitions the request may run in: those it names, else the default one."""
+    """The partitions the request may run in: those it names, else the default one.
+
+    Where the site routes jobs by what they ask for, it may be any of them.
+    """
     if request.partition:
         names = request.partition.split(",")
         return [partition for partition in partitions if partition.name in names]
+    if request.routed:
+        return list(partitions)
     return [partition for partition in partitions if partition.default]
 
 

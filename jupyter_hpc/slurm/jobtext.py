@@ -6,6 +6,7 @@ what is not obvious.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 #: How a job knows itself; the names are used by the rest of the script.
@@ -50,6 +51,16 @@ def on_every_node(*, beside: bool = False) -> str:
     """
     words = 'srun --ntasks="${SLURM_NNODES:-1}" --ntasks-per-node=1'
     return f"{words} --overlap --cpus-per-task=1 --mem=0" if beside else words
+
+
+def behind_prefix(prefix: Sequence[str]) -> str:
+    """Slurm's commands of a script behind other words, where the job does not find them itself."""
+    words = shlex.join(prefix)
+    lines = [
+        f'command -v {name} > /dev/null || {name}() {{ {words} {name} "$@"; }}\n'
+        for name in ("srun", "scontrol", "scancel")
+    ]
+    return "# Not every job finds Slurm's commands here.\n" + "".join(lines)
 
 
 def whole_job() -> str:

@@ -291,6 +291,7 @@ class Request:
     gpus: int | None = None
     gpu_type: str | None = None
     gpu_flag: str = "gpus-per-node"
+    routed: bool = False  #: the site chooses the partition by what is asked for
     reservation: str | None = None
     comment: str | None = None
     extra: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +121,20 @@ async def test_a_command_that_may_have_run_is_not_run_again(
     with pytest.raises(Unreachable):
         await _said()
     assert Login.made == 0
+
+
+async def test_slurm_s_commands_go_behind_the_words_of_the_profile() -> None:
+    ran: list[list[str]] = []
+
+    class Recorder:
+        async def run(
+            self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = 30
+        ) -> Completed:
+            ran.append(list(argv))
+            return Completed(tuple(argv), 0, "", "")
+
+    behind = hosts.SlurmPrefix(Recorder(), ("ssh", "login1"))
+    done = await behind.run(["env", "-u", "X", "sbatch", "a b.sh"])
+    await behind.run(["cat", "file"])
+    assert ran == [["ssh", "login1", "env -u X sbatch 'a b.sh'"], ["cat", "file"]]
+    assert done.argv == ("env", "-u", "X", "sbatch", "a b.sh")

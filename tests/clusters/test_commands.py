@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,8 +23,8 @@ def test_a_file_that_cannot_be_used_is_listed_with_its_mistake(write: Write) -> 
     write("broken", '[login]\nhots = "login1"\n')
     write("old", 'title = "Old one"\nstatus = "retired"\n[login]\nhost = "login1"\n')
     shown = CliRunner().invoke(command).output
-    assert "broken   cannot be used" in shown and "there is no key login.hots" in shown
-    assert "old      Old one, retired" in shown
+    assert re.search(r"broken +cannot be used", shown) and "there is no key login.hots" in shown
+    assert re.search(r"old +Old one, retired", shown)
     rows = {row["name"]: row for row in json.loads(CliRunner().invoke(command, "--json").output)}
     assert "login.hots" in rows["broken"]["problem"] and rows["demo"]["problem"] == ""
     assert rows["old"]["status"] == "retired"
@@ -33,7 +34,8 @@ def test_a_folder_or_a_dead_link_is_no_profile(write: Write) -> None:
     folder = write("mine", '[login]\nhost = "login1"\n').parent
     (folder / "folder.toml").mkdir()
     (folder / "link.toml").symlink_to(folder / "gone.toml")
-    assert [entry.name for entry in clusters.available()] == ["demo", "mine", "ulysses"]
+    names = [entry.name for entry in clusters.available()]
+    assert "mine" in names and not {"folder", "link"}.intersection(names)
     with pytest.raises(ProfileError, match="There is no cluster profile called 'link'"):
         clusters.load("link")
 

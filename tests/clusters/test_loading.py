@@ -15,7 +15,8 @@ SMALL = '[login]\nhost = "h"\n'
 
 
 def test_built_in_profiles_load() -> None:
-    assert [entry.name for entry in clusters.available()] == ["demo", "ulysses"]
+    found = {entry.name: entry for entry in clusters.available()}
+    assert not [entry for entry in found.values() if entry.problem]
     ulysses = clusters.load("ulysses")
     assert ulysses.source == "built in"
     assert ulysses.login.host == ("frontend1.hpc.sissa.it", "frontend2.hpc.sissa.it")
@@ -103,7 +104,7 @@ def test_a_mistake_in_the_parent_names_the_parents_file(write: Write) -> None:
 def test_unknown_names_get_suggestions(jupyter_home: Path) -> None:
     with pytest.raises(ProfileError, match="Did you mean ulysses"):
         clusters.load("ulyses")
-    with pytest.raises(ProfileError, match="Known profiles: demo, ulysses"):
+    with pytest.raises(ProfileError, match=r"Known profiles: beluga, cedar, .*, vulcan"):
         clusters.load("xyzzy")
     ssh = jupyter_home / ".ssh"
     (ssh / "config.d").mkdir(parents=True)

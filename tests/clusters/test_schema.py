@@ -10,25 +10,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_hpc.clusters import profile
-from jupyter_hpc.clusters.schema import KEYS, SECTIONS, check_profile, keys_of
+from jupyter_hpc.clusters import sections
+from jupyter_hpc.clusters.keys import KEYS, NAMED_SECTIONS, SECTIONS, Key
+from jupyter_hpc.clusters.schema import check_profile, keys_of
 from jupyter_hpc.errors import ProfileError
 
 PAGE = Path(__file__).parents[2] / "docs" / "users" / "profiles.md"
 
 CLASSES = {
-    "login": profile.Login,
-    "allocation": profile.Allocation,
-    "presets": profile.Allocation,
-    "slurm": profile.SlurmSettings,
-    "environment": profile.Environment,
-    "jupyter": profile.JupyterSettings,
-    "storage": profile.Storage,
-    "budget": profile.Budget,
+    "login": sections.Login,
+    "allocation": sections.Allocation,
+    "presets": sections.Preset,
+    "partitions": sections.PartitionRules,
+    "limits": sections.Limits,
+    "slurm": sections.SlurmSettings,
+    "environment": sections.Environment,
+    "jupyter": sections.JupyterSettings,
+    "batch": sections.BatchSettings,
+    "storage": sections.Storage,
+    "budget": sections.Budget,
+    "transfer": sections.Transfer,
 }
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", CLASSES)
 def test_the_values_follow_the_table(section: str) -> None:
     fields = {field.name: field for field in dataclasses.fields(CLASSES[section])}
     assert list(fields) == list(keys_of(section))
@@ -36,6 +41,13 @@ def test_the_values_follow_the_table(section: str) -> None:
         default = fields[key.name].default
         if default is not dataclasses.MISSING:
             assert default == key.default, key
+
+
+def shown_kind(key: Key) -> str:
+    choices = [f"`{choice}`" for choice in key.choices]
+    if key.kind == "choices":
+        return f"list of {', '.join(choices)}"
+    return " or ".join(choices) or key.kind
 
 
 def shown_default(default: Any) -> str:
@@ -46,17 +58,17 @@ def shown_default(default: Any) -> str:
 
 def test_the_documentation_follows_the_table() -> None:
     text = PAGE.read_text("utf-8")
-    for section in ("", *SECTIONS):
-        title = {"": "Top level", "presets": "[presets.NAME]", "storage": "[storage.NAME]"}
-        part = text.split(f"\n## {title.get(section, f'[{section}]')}\n")[1].split("\n## ")[0]
+    assert set(CLASSES) == {*SECTIONS} - {"confidence"}
+    for section in ("", *CLASSES):
+        title = f"[{section}.NAME]" if section in NAMED_SECTIONS else f"[{section}]"
+        part = text.split(f"\n## {title if section else 'Top level'}\n")[1].split("\n## ")[0]
         rows = [line for line in part.splitlines() if line.startswith("| `")]
         assert rows == [
-            f"| `{key.name}` | {' or '.join(f'`{c}`' for c in key.choices) or key.kind}"
-            f" | {shown_default(key.default)} | {key.doc} |"
+            f"| `{key.name}` | {shown_kind(key)} | {shown_default(key.default)} | {key.doc} |"
             for key in keys_of(section).values()
         ]
     kinds = text.split("\n## Kinds of values\n")[1]
-    for kind in {key.kind for key in KEYS} - {"choice"}:
+    for kind in {key.kind for key in KEYS} - {"choice", "choices"}:
         assert re.search(rf"^\| [^|]*\b{kind}\b[^|]* \|", kinds, re.MULTILINE), kind
 
 
@@ -95,6 +107,16 @@ def test_the_documentation_follows_the_table() -> None:
         ({"storage": {"a b": {}}}, ["storage has an entry called 'a b'"]),
         ({"budget": {"rates": {"gpu": 1}}}, ["rates has the key 'gpu'", "gpu_hour"]),
         ({"budget": {"rates": {"gpu_hour": "x"}}}, ["gpu_hour = 'x'"]),
+        ({"login": {"credential": ["magic"]}}, ["credential is 'magic'", "certificate, kerberos"]),
+        ({"login": {"credential": "key"}}, ["credential is 'key'", "a list of"]),
+        ({"limits": {"gpu_counts": ["4x"]}}, ["gpu_counts is '4x'", '"4n"']),
+        ({"limits": {"gpu_counts": "4n"}}, ["gpu_counts is '4n'", "a list"]),
+        ({"limits": {"gpu_types": ["-x"]}}, ["gpu_types is '-x'"]),
+        ({"storage": {"s": {"size": "200"}}}, ["storage.s.size is '200'", "200G"]),
+        ({"storage": {"s": {"size_option": "tmp"}}}, ["size_option has 'tmp'"]),
+        ({"presets": {"a": {"use": "both"}}}, ["presets.a.use is 'both'", "any, connect, submit"]),
+        ({"confidence": {"login.hots": "unsure"}}, ["'login.hots', which is no key"]),
+        ({"confidence": {"login.host": "maybe"}}, ['confidence."login.host" is', "unsure"]),
         ({"login": "x"}, ["login must be a table", "[login]"]),
         ({"storage": {"s": 1}}, ["storage.s must be a table"]),
     ],

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from jupyter_hpc.node.services.commands import MAX_COMMANDS, SiteRunner
+from jupyter_hpc.node.services.profile import PROFILE_VARIABLE
+from jupyter_hpc.node.services.registry import Services
+from jupyter_hpc.node.settings import NodeSettings
 from jupyter_hpc.runner import Completed, LocalRunner
 
 ASKED = ["env", "-u", "SQUEUE_NAMES", "SLURM_TIME_FORMAT=%s", "squeue", "--name=a b|c"]
@@ -57,3 +61,13 @@ async def test_a_flood_of_questions_waits_in_line() -> None:
     done = await asyncio.gather(*(runner.run(["scontrol", str(n)]) for n in range(100)))
     assert len(done) == 100
     assert running == [0, MAX_COMMANDS]
+
+
+def test_the_profile_s_prefix_counts_where_the_administrator_has_set_none(tmp_path: Path) -> None:
+    file = tmp_path / "profile.json"
+    file.write_text('{"name": "m3", "slurm": {"prefix": ["ssh", "login1"]}}', encoding="utf-8")
+    environ = {PROFILE_VARIABLE: str(file)}
+    argv = Services(NodeSettings(), environ)._site_runner.rewritten(["squeue"])
+    assert argv == ["ssh", "login1", "squeue"]
+    own = Services(NodeSettings(slurm_prefix=("sudo",)), environ)
+    assert own._site_runner.rewritten(["squeue"]) == ["sudo", "squeue"]

@@ -8,6 +8,7 @@ from jupyter_hpc.node.services.quota import (
     Mount,
     Quota,
     mount_of,
+    read_diskusage_report,
     read_lfs_quota,
     read_mounts,
     read_quota,
@@ -61,3 +62,24 @@ def test_mounts_and_the_one_that_counts() -> None:
     assert mount_of("/home/my files/x", mounts) == Mount("new", "/home/my files", "lustre")
     assert mount_of("/homework", mounts) == Mount("rootfs", "/", "ext4")
     assert mount_of("/x", []) is None
+
+
+#: The shape follows the Alliance's documentation of its program.
+REPORT = """
+                             Description                Space         # of files
+                       /home (user ada)         280 kB/47 GB            25/500k
+                    /scratch (user ada)       4096 B/18.5 TB           1/1000k
+              /project (group def-prof)       900 GB/971 GB          7k/500k
+              /project (group rrg-prof)        10 GB/971 GB          2/500k
+"""
+
+
+def test_the_alliance_s_report_of_several_areas() -> None:
+    assert read_diskusage_report(REPORT, "/home/ada") == Quota(280_000, 47 * 10**9, 25, 500_000)
+    scratch = Quota(4096, 18_500 * 10**9, 1, 1_000_000)
+    assert read_diskusage_report(REPORT, "/scratch/ada") == scratch
+    assert read_diskusage_report(REPORT, "/home/ada/links/scratch") == scratch
+    fullest = read_diskusage_report(REPORT, "/project")
+    assert fullest == Quota(900 * 10**9, 971 * 10**9, 7000, 500_000)
+    assert read_diskusage_report(REPORT, "/elsewhere") is None
+    assert read_diskusage_report("command not found", "/home/ada") is None

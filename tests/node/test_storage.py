@@ -189,3 +189,32 @@ async def test_a_broken_profile_is_as_good_as_none(
     assert "home" in await areas(ask)
     assert (await ask("session"))[0] == 200
     assert (await ask("jobs"))[0] == 503, "there is no squeue, and that is all"
+
+
+async def test_one_report_serves_several_areas_with_numbers(
+    ask: Ask, programs: Programs, profile: Profile
+) -> None:
+    programs(
+        diskusage_report="echo '/home (user a) 280 kB/47 GB 25/500k'; "
+        "echo '/scratch (user a) 4 kB/18 TB 1/1000k'"
+    )
+    how = {"quota_command": ["diskusage_report"], "quota_format": "diskusage_report"}
+    profile(storage={"home": {"path": "/home/a", **how}, "scratch": {"path": "/scratch/a", **how}})
+    found = await areas(ask)
+    assert (found["home"]["used"], found["home"]["limit"]) == (280_000, 47 * 10**9)
+    assert found["home"]["files_limit"] == 500_000 and found["home"]["label"] == "your quota"
+    assert found["scratch"]["limit"] == 18 * 10**12 and "/scratch" in found["scratch"]["report"]
+
+
+async def test_what_the_profile_knows_of_an_area_is_said(ask: Ask, profile: Profile) -> None:
+    profile(
+        storage={
+            "home": {"path": "/tmp", "size": "200G", "quota_command": ["nosuchquota"]},
+            "tmp": {"path": "/tmp", "ram": True},
+        },
+        confidence={"storage.home.quota_command": "unsure"},
+    )
+    found = await areas(ask)
+    assert found["home"]["label"] == "the whole file system; your quota is 200G"
+    assert found["home"]["problem"] is None, "a guess that fails is no trouble"
+    assert found["tmp"]["label"] == "memory of the node, which counts as your job's"

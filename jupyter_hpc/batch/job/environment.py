@@ -83,7 +83,7 @@ fi
 def environment_text(job: BatchJob) -> str:
     """All lines of the environment, in the order in which they build on each other."""
     environment = job.environment
-    parts: list[str] = []
+    parts = [jobtext.behind_prefix(environment.slurm_prefix)] if environment.slurm_prefix else []
     loads = [f"module load {shlex.quote(name)}" for name in environment.modules]
     if uses_module(environment):
         parts.append(KNOW_MODULE)

@@ -12,7 +12,8 @@ from jupyter_hpc.slurm.submit import BatchOptions, header_lines
 
 def header_text(job: BatchJob) -> str:
     """The first line of the script and one `#SBATCH` line for each option."""
-    return "\n".join(["#!/bin/bash", *header_lines(job.request, batch_options(job))]) + "\n"
+    shell = "#!/bin/bash -l" if job.environment.login_shell else "#!/bin/bash"
+    return "\n".join([shell, *header_lines(job.request, batch_options(job))]) + "\n"
 
 
 def batch_options(job: BatchJob) -> BatchOptions:

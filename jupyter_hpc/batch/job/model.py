@@ -31,6 +31,10 @@ class Environment:
 
     #: Lines of the cluster's profile, as they are.
     setup: tuple[str, ...] = ()
+    #: Words before Slurm's commands, where jobs do not find them.
+    slurm_prefix: tuple[str, ...] = ()
+    #: The user's own login files are read first.
+    login_shell: bool = False
     modules: tuple[str, ...] = ()
     conda: str | None = None
     venv: str | None = None

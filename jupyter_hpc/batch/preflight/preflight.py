@@ -33,7 +33,7 @@ from jupyter_hpc.batch.preflight.inputs import Input, named_inputs
 from jupyter_hpc.batch.preflight.probe import Answer, Question, probe
 from jupyter_hpc.batch.preflight.variables import needed_variables
 from jupyter_hpc.clusters.budget import read_remaining
-from jupyter_hpc.clusters.profile import Budget
+from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.cost import Cost

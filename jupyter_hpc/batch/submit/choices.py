@@ -6,6 +6,7 @@ The command line and the dialog fill the same `Choices`, so that both mean the s
 from __future__ import annotations
 
 import dataclasses
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,8 +16,8 @@ from jupyter_hpc.batch.job.sweep import parse_sweep
 from jupyter_hpc.batch.submit.runs import job_or_task
 from jupyter_hpc.batch.submit.submit import SubmitOptions, current_environment
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.clusters.profile import Budget
 from jupyter_hpc.clusters.schema import check_options
+from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.clusters.user_settings import notify_settings
 from jupyter_hpc.clusters.values import decided
 from jupyter_hpc.errors import UsageError
@@ -60,8 +61,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
     """Everything that a submit needs to know; `here` is true on the cluster itself."""
     scratch_roots: tuple[str, ...] = DEFAULT_SCRATCH_ROOTS
     if profile is not None:
-        local = [area.path for area in profile.storage.values() if area.kind == "node"]
-        scratch_roots = (*local, *scratch_roots)
+        scratch_roots = node_folders(profile)
     return SubmitOptions(
         mode=choices.mode,
         skip_invalid=choices.skip_invalid,
@@ -80,16 +80,55 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         environment=choices.environment or default_environment(profile, here=here),
         upload=not here,
         budget=profile.budget if profile is not None else Budget(),
+        run_root=profile.batch.run_dir if profile is not None else "",
+        max_jobs=_max_jobs(profile),
         notify=notify_settings() if choices.notify else None,
         force=choices.force,
     )
 
 
+def _max_jobs(profile: Profile | None) -> int | None:
+    if profile is None or not profile.is_sure("limits.max_jobs"):
+        return None
+    return profile.limits.max_jobs
+
+
+def node_folders(profile: Profile) -> tuple[str, ...]:
+    """Where a node has room of its own, best first; what is only memory is left out."""
+    areas = profile.storage.values()
+    local = [area.path for area in areas if area.kind == "node" and not area.ram]
+    memory = {area.path for area in areas if area.ram}
+    return (*local, *(root for root in DEFAULT_SCRATCH_ROOTS if root not in memory))
+
+
+def profile_environment(profile: Profile | None, **chosen: Any) -> Environment:
+    """The lines and wheels of the profile, and after them the Python that was chosen."""
+    if profile is None:
+        return Environment(**chosen)
+    known = profile.environment
+    return Environment(
+        setup=known.for_jobs,
+        login_shell=known.shell == "login",
+        wheels=known.wheels or None,
+        slurm_prefix=_job_prefix(profile),
+        **chosen,
+    )
+
+
+def _job_prefix(profile: Profile | None) -> tuple[str, ...]:
+    """Words before Slurm's commands in a job; `ssh login` is for containers, not for jobs."""
+    prefix = profile.slurm.prefix if profile is not None else ()
+    return () if prefix and posixpath.basename(prefix[0]) == "ssh" else prefix
+
+
 def default_environment(profile: Profile | None, *, here: bool) -> Environment:
     """What the profile sets up; without that the Python that runs on the cluster."""
-    if profile is not None and profile.environment.setup:
-        return Environment(setup=profile.environment.setup)
-    return current_environment() if here else Environment()
+    known = profile.environment if profile is not None else None
+    if known is not None and (known.for_jobs or _job_prefix(profile)):
+        return profile_environment(profile)
+    found = current_environment() if here else Environment()
+    login_shell = known is not None and known.shell == "login"
+    return dataclasses.replace(found, login_shell=login_shell)
 
 
 def job_request(choices: Choices, profile: Profile | None) -> Request:
@@ -100,11 +139,14 @@ def job_request(choices: Choices, profile: Profile | None) -> Request:
     check_options("allocation", given)
     if profile is not None:
         asked = {key: value for key, value in asked.items() if key not in ALLOCATION_KEYS}
-        allocation = profile.allocation_for(choices.preset, given)
+        allocation = profile.allocation_for(choices.preset, given, "submit")
         values = {key: getattr(allocation, key) for key in ALLOCATION_KEYS}
         request = _over(request, values)
         request = dataclasses.replace(
-            request, gpu_flag=profile.slurm.gpu_flag, extra=allocation.extra
+            request,
+            gpu_flag=profile.request_gpu_flag,
+            routed=profile.routed,
+            extra=allocation.extra,
         )
     elif choices.preset is not None:
         raise UsageError(

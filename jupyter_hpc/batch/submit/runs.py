@@ -7,6 +7,7 @@ import secrets
 import time
 
 from jupyter_hpc.batch.job.files import FOLDER, stem
+from jupyter_hpc.batch.preflight.located import home_folder
 from jupyter_hpc.errors import JobNotFound, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.text import printable
@@ -22,13 +23,40 @@ def run_folder(notebook: str, work_dir: str) -> str:
     return f"{work_dir}/{FOLDER}/{stem(notebook)}/runs/{_stamp()}"
 
 
-def uploaded_run_folder(notebook: str, home: str) -> str:
-    """The same for a notebook that is sent from a laptop."""
-    return f"{home}/jupyter-hpc/{stem(notebook)}/{_stamp()}"
+def uploaded_run_folder(notebook: str, root: str) -> str:
+    """The same below another folder, for a notebook that is sent from a laptop."""
+    return f"{root}/{stem(notebook)}/{_stamp()}"
 
 
 def _stamp() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def check_count(runs: int, most: int | None) -> None:
+    """UsageError for a sweep of more runs than the site lets one person queue."""
+    if most is not None and runs > most:
+        raise UsageError(
+            f"{runs} runs are more jobs than this cluster takes of one person ({most}).",
+            "Sweep fewer values at a time.",
+        )
+
+
+async def expanded_folder(runner: Runner, path: str) -> str:
+    """A folder of the profile, such as `$SCRATCH/runs`, with the variables of a login shell."""
+    whole = path
+    for name in set(re.findall(r"\$\{?(\w+)\}?", path)):
+        done = await runner.run(["bash", "-lc", 'printf "\\n%s" "${!1}"', "bash", name])
+        value = done.stdout.rpartition("\n")[2]
+        if not done.ok or not value.startswith("/"):
+            raise UsageError(
+                f"The folder {path} for runs is not known: ${name} is not set on the cluster.",
+                "Write the whole path as run_dir under [batch] in your profile.",
+            )
+        spelled = re.compile(rf"\$(?:{name}\b|\{{{name}\}})")
+        whole = value.join(spelled.split(whole))
+    if whole.startswith("~/"):
+        whole = await home_folder(runner) + whole[1:]
+    return whole
 
 
 def plain_id(job_id: str) -> str:

@@ -52,6 +52,8 @@ from jupyter_hpc.batch.submit.looking import estimated as estimated
 from jupyter_hpc.batch.submit.looking import looked_over
 from jupyter_hpc.batch.submit.modules import sibling_modules
 from jupyter_hpc.batch.submit.runs import (
+    check_count,
+    expanded_folder,
     note_run,
     note_watched,
     run_folder,
@@ -64,7 +66,7 @@ from jupyter_hpc.batch.submit.snapshot import (
     run_files,
 )
 from jupyter_hpc.batch.submit.uploads import local_inputs, working_files
-from jupyter_hpc.clusters.profile import Budget
+from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.clusters.user_settings import NotifySettings
 from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
 from jupyter_hpc.runner import Runner
@@ -99,6 +101,10 @@ class SubmitOptions:
     environment: Environment = field(default_factory=Environment)
     #: The notebook is here and the cluster is not: send it there with the files it names.
     upload: bool = False
+    #: Folder of the cluster for runs, where the notebook's own or the home folder does not serve.
+    run_root: str = ""
+    #: Most jobs of one person that the site allows.
+    max_jobs: int | None = None
     #: Rates, and how to ask what is left.
     budget: Budget = field(default_factory=Budget)
     #: How the user is told of the end; None: not at all.
@@ -224,6 +230,7 @@ async def prepare(
     )
     options = replace(options, request=request)
     job, uploads, packings = await batch_job(notebook, conversion, settings, options, runner)
+    check_count(len(job.sweep), options.max_jobs)
     if options.upload:
         uploads |= working_files(read.parsed, notebook.parent)
     if options.notify is not None:
@@ -340,10 +347,14 @@ async def batch_job(
     #: Where relative paths of the cluster begin.
     base = work_dir = _folder_of(notebook)
     run_dir = run_folder(notebook.name, work_dir)
+    root = options.run_root
     if options.upload:
         base = await home_folder(runner)
-        run_dir = uploaded_run_folder(notebook.name, base)
+        root = root and await expanded_folder(runner, root)
+        run_dir = uploaded_run_folder(notebook.name, root or f"{base}/jupyter-hpc")
         work_dir = f"{run_dir}/work"
+    elif root and not os.access(work_dir, os.W_OK):  # read-only on compute nodes
+        run_dir = uploaded_run_folder(notebook.name, await expanded_folder(runner, root))
     name = options.request.name or re.sub(r"[^\w.-]+", "_", stem(notebook.name))[:40]
     request = replace(options.request, name=name)
     job = BatchJob(

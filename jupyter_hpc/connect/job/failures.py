@@ -151,11 +151,11 @@ def _command(fields: Mapping[str, Sequence[str]]) -> str:
 
 
 def _where(profile: Profile) -> str:
-    return f"The lines stand under [environment] setup in {profile.source}."
+    return f"The lines stand under [environment] in {profile.source}."
 
 
 def _try_by_hand(profile: Profile) -> str:
-    setup = " && ".join(profile.environment.setup)
+    setup = " && ".join(profile.environment.for_jupyter)
     return f"Try it by hand: ssh {profile.login.host[0]}, then: {setup}. {_where(profile)}"
 
 
@@ -180,7 +180,7 @@ def _no_processes(limit: str, output: str) -> LaunchFailed:
 
 def _install(profile: Profile) -> str:
     """How what is missing gets there; lines that the profile has already are not proposed."""
-    host, setup = profile.login.host[0], " && ".join(profile.environment.setup)
+    host, setup = profile.login.host[0], " && ".join(profile.environment.for_jupyter)
     if setup:
         return (
             f"Install it in the environment of the profile: ssh {host}, then: {setup} && pip "

@@ -231,6 +231,17 @@ class Launcher:
         }
 
 
+#: What a login shell of bash reads after /etc/profile, which launch.sh has read by now: the first
+#: of these files. They are written for people, so what they print or fail at does not count.
+_LOGIN_FILES = """\
+for file in ~/.bash_profile ~/.bash_login ~/.profile; do
+    if [ -r "$file" ]; then
+        . "$file" >/dev/null 2>&1 || :
+        break
+    fi
+done"""
+
+
 def environment_script(profile: Profile) -> str:
     """The environment lines as calls that launch.sh understands.
 
@@ -238,10 +249,11 @@ def environment_script(profile: Profile) -> str:
     variables to unset are names that the profile's schema has checked.
     """
     environment = profile.environment
-    lines = [f"unset -v {shlex.quote(name)}" for name in environment.unset]
+    lines = [_LOGIN_FILES] if environment.shell == "login" else []
+    lines += [f"unset -v {shlex.quote(name)}" for name in environment.unset]
     lines += [
         f"environment_run {number} {shlex.quote(line)}"
-        for number, line in enumerate(environment.setup, start=1)
+        for number, line in enumerate(environment.for_jupyter, start=1)
     ]
     return "\n".join([*lines, ""])
 

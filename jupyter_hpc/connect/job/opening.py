@@ -27,6 +27,7 @@ from jupyter_hpc.connect.job.allocation import (
 from jupyter_hpc.connect.job.endings import cancel_for_sure
 from jupyter_hpc.connect.job.existing import Choice, check_limits, choose, mismatch
 from jupyter_hpc.connect.job.failures import explain_exit
+from jupyter_hpc.connect.job.first_time import FirstTime
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
 from jupyter_hpc.connect.job.remote import Account, prepare_account
 from jupyter_hpc.connect.job.request import OwnJobs, request_for, session_name, session_of
@@ -111,7 +112,8 @@ class JobOpener:
     What was asked for is remembered by its name, so that no second job is asked for.
     `job_id` is known as soon as there is one; `on_number` is told the number of a
     further session before its job is asked for. `prompter` asks what to do with a job that
-    exists and is not what was asked for: UsageError where it cannot. `asking` is true while
+    exists and is not what was asked for, and what the profile cannot know: UsageError where it
+    cannot. `profile` is the one with the answers. `asking` is true while
     a job is being asked for and has no number yet.
     """
 
@@ -129,7 +131,7 @@ class JobOpener:
         self.asking = False
         self._asked = OwnJobs()
         self._name = ""
-        self._profile = profile
+        self.profile = profile
         self._options = options
         self._launch = launch
         self._runner = runner
@@ -154,7 +156,7 @@ class JobOpener:
         """The session's job, adopted or asked for, once it runs."""
         slurm = SlurmClient(self._runner)
         first, unsure = not self._name, self.asking
-        name = self._name or session_name(self._profile.name, self._options.number)
+        name = self._name or session_name(self.profile.name, self._options.number)
         numbered = self._options.new and not self._name
         # Side by side: over a long line every question costs two round trips.
         account, job = await asyncio.gather(
@@ -169,7 +171,7 @@ class JobOpener:
                 )
             )
         allocator = Allocator(
-            self._profile, account, self._runner, slurm, self._launch, self._sink, self._asked
+            self.profile, account, self._runner, slurm, self._launch, self._sink, self._asked
         )
         if first and job is not None:
             choice = await self._choose(slurm, name, job)
@@ -181,15 +183,17 @@ class JobOpener:
         if numbered:
             number = await allocator.free_number(self._options.number)
             await self._on_number(number)
-            name = session_name(self._profile.name, number)
+            name = session_name(self.profile.name, number)
         self._name = name  # kept: after a cut, what was asked for is found by it
         if job is None:
             if self.job_id:
                 await self._explain_loss(allocator)
-            allocation = self._profile.allocation_for(self._options.preset, self._options.overrides)
-            request = request_for(self._profile, allocation, name)
+            questions = FirstTime(self.profile, self._options, self._runner, self._prompter)
+            self.profile = await questions.settled(self._sink)
+            allocation = self.profile.allocation_for(self._options.preset, self._options.overrides)
+            request = request_for(self.profile, allocation, name)
             partitions = await check_limits(slurm, request)
-            budget = self._profile.budget
+            budget = self.profile.budget
             if cost := job_cost(request, budget.rates, budget.unit, partitions=partitions):
                 self._sink(Priced(str(cost)))
             self.asking = True
@@ -220,7 +224,7 @@ class JobOpener:
 
         Nothing is given up for a request that cannot be had.
         """
-        found = mismatch(self._profile, self._options, session_of(name), job)
+        found = mismatch(self.profile, self._options, session_of(name), job)
         if found is None:
             return Choice.USE
         await check_limits(slurm, found.request)
@@ -264,7 +268,8 @@ async def open_server(profile: Profile, access: NodeAccess, opened: OpenJob) -> 
         _log.info("Jupyter found in job %s on %s", opened.job.job_id, address.node)
         return OpenServer(address, found=True)
     _log.info("Jupyter is started in job %s on %s", opened.job.job_id, opened.node)
-    address = await launcher.start(home_writable=opened.account.writable, tcp=access.wants_tcp)
+    writable = opened.account.writable and not profile.home_read_only
+    address = await launcher.start(home_writable=writable, tcp=access.wants_tcp)
     return OpenServer(address, found=False)
 
 

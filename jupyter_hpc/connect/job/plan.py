@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
+from jupyter_hpc.clusters.rules import site_lines, without_guesses
 from jupyter_hpc.connect.job.allocation import find_job
 from jupyter_hpc.connect.job.existing import mismatch
 from jupyter_hpc.connect.job.request import request_for, session_name, session_of
@@ -18,7 +19,7 @@ from jupyter_hpc.slurm.advice import partition_limits
 from jupyter_hpc.slurm.allocate import keep_alive_script
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import Cost, job_cost
-from jupyter_hpc.slurm.models import Estimate, Job, Request
+from jupyter_hpc.slurm.models import Estimate, Job, Partition, Request
 from jupyter_hpc.slurm.options import request_options
 
 
@@ -54,21 +55,28 @@ async def plan(profile: Profile, options: ConnectOptions, runner: Runner) -> Pla
     """Ask the cluster; SubmitRejected with what is allowed where it would refuse the request."""
     slurm = SlurmClient(runner)
     name = session_name(profile.name, options.number)
-    allocation = profile.allocation_for(options.preset, options.overrides)
-    request = request_for(profile, allocation, name)
     job, partitions = await asyncio.gather(
         _no_job() if options.new else find_job(slurm, name), slurm.partitions()
     )
+    profile = without_guesses(profile, partitions)
+    allocation = profile.allocation_for(options.preset, options.overrides)
+    request = request_for(profile, allocation, name)
     await slurm.check(request, partitions)
     found = mismatch(profile, options, session_of(name), job) if job else None
     return Plan(
         request,
-        tuple(partition_limits(request, partitions)),
+        (*_named_limits(request, partitions), *site_lines(profile, allocation)),
         await slurm.test_only(request, keep_alive_script()),
         job_cost(request, profile.budget.rates, profile.budget.unit, partitions=partitions),
         job,
         found.differences if found else (),
     )
+
+
+def _named_limits(request: Request, partitions: Sequence[Partition]) -> list[str]:
+    """The limits of the partitions; where the site chooses among all, they would say nothing."""
+    routed = request.routed and not request.partition
+    return [] if routed else partition_limits(request, partitions)
 
 
 async def _no_job() -> None:

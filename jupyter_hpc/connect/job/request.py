@@ -109,6 +109,7 @@ def request_for(profile: Profile, allocation: Allocation, name: str) -> Request:
         memory=decided(allocation.memory),
         gpus=allocation.gpus,
         gpu_type=allocation.gpu_type,
-        gpu_flag=profile.slurm.gpu_flag,
+        gpu_flag=profile.request_gpu_flag,
+        routed=profile.routed,
         extra=allocation.extra,
     )

@@ -34,7 +34,7 @@ from jupyter_hpc.connect.session.store import Records, SessionRecord, process_st
 from jupyter_hpc.connect.session.supervisor import Supervisor
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.errors import HpcError, PortTaken, ProfileError
+from jupyter_hpc.errors import HpcError, PortTaken
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.waiting import within
 
@@ -50,14 +50,7 @@ _FIRST_PORT, _PORT_COUNT = 20000, 8000
 
 def check(profile: Profile, options: ConnectOptions) -> None:
     """Everything that can be found wrong before anything is changed."""
-    if profile.status == "retired":
-        successor = profile.successor
-        raise ProfileError(
-            f"{profile.title or profile.name} has been retired.",
-            f"Its successor is {successor}: jupyter-hpc connect {successor}"
-            if successor
-            else "Ask the site what has taken its place.",
-        )
+    profile.check_usable()
     profile.allocation_for(options.preset, options.overrides)
     if options.idle_release is not None:
         check_options("jupyter", {"idle_release": options.idle_release})
@@ -163,6 +156,8 @@ class Manager:
             await self._close_proxy()
 
     async def _one_job(self) -> Ended:
+        if self._supervisor is not None:
+            self.profile = self._supervisor.profile  # with what was answered meanwhile
         memory = self._records.memory(self.profile.name)
         settings = self.profile.jupyter
         wanted = self.options.via or settings.transport
@@ -261,9 +256,14 @@ class Manager:
         """The local port, and whether it is somebody's choice that must not change."""
         remembered = self._records.memory(self.name).port
         profiled = self.profile.jupyter.port if self.options.number == 1 else None
+        proposed = None
+        if not self.profile.is_sure("jupyter.port"):
+            profiled, proposed = None, profiled
         for port in (self.options.port, profiled, remembered):
             if port:
                 return port, True
+        if proposed:
+            return proposed, False
         return _FIRST_PORT + zlib.crc32(self.name.encode()) % _PORT_COUNT, False
 
     @property

@@ -76,8 +76,7 @@ _PLAIN_WARNING = (
 class Supervisor:
     """One job of one session: opens it, keeps it connected, says how it ended.
 
-    The listener hears of all of it; `token`, `address` and `link` are there as soon as they
-    are known.
+    The listener hears of all of it; `token`, `address`, `link` are there when they are known.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class Supervisor:
         self.token = ""
         self.address: ServerAddress | None = None
         self.link: Link | None = None
-        self._profile = profile
+        self.profile = profile
         self._options = options
         self._connections = connections
         self._ending = JobEnding(connections)
@@ -229,10 +228,10 @@ class Supervisor:
         return self._opened.account.uid if self._opened else ""
 
     async def _opened_session(self) -> Ended:
-        self._tell(Authenticating(self._profile.login.host[0]))
+        self._tell(Authenticating(self.profile.login.host[0]))
         await self._connections.log_in(ask=True)
         self._opener = opener = JobOpener(
-            self._profile,
+            self.profile,
             self._options,
             self._launch,
             CurrentRunner(self._connections),
@@ -241,6 +240,7 @@ class Supervisor:
             self._connections.prompter,
         )
         self._opened = opened = await self._logins.through(opener.open)
+        self.profile = self.renewal.profile = opener.profile
         self._tell(Running(opened.job.job_id, opened.node))
         self._note_job(opened.job)
         restarts: list[float] = []
@@ -269,7 +269,7 @@ class Supervisor:
         successor, self._successor = self._successor, None
         if successor is None:
             self._tell(Starting(opened.job.job_id, opened.node))
-            server = await open_server(self._profile, self._connections, opened)
+            server = await open_server(self.profile, self._connections, opened)
             link = Link(server.address.secret, self._listener.owner, self._outage.on_link)
         else:
             server, link = successor.server, successor.link
@@ -277,7 +277,7 @@ class Supervisor:
         self.address, self.token = server.address, server.address.token
         if server.address.warning and not server.found:
             self._tell(Warned(server.address.warning))
-        source = PipeSource(self._profile, self._connections, opened, server.address, link)
+        source = PipeSource(self.profile, self._connections, opened, server.address, link)
         pipes = PipeReconnect(link, source.open_pipe, source.probe, self._retry, self._connections)
         self.link = link
         keep: asyncio.Task[Any] | None = None
@@ -331,7 +331,7 @@ class Supervisor:
     async def _why_jupyter_ended(self, otherwise: HpcError | None) -> HpcError:
         if self.address is None:
             return otherwise or LaunchFailed("Jupyter could not be found in the job.")
-        return await why_jupyter_ended(self._profile, self._connections, self.address, otherwise)
+        return await why_jupyter_ended(self.profile, self._connections, self.address, otherwise)
 
     def _ready(self, opened: OpenJob) -> Ready:
         port, transport = self._listener.port, self._connections.transport
@@ -349,7 +349,7 @@ class Supervisor:
     async def _stay(self, keep: asyncio.Task[Any]) -> Ended:
         """Until the job is over or nothing more can be done; raises ServerGone, JobOver."""
         slurm = SlurmClient(CurrentRunner(self._connections))
-        poll_seconds = self._profile.slurm.poll_seconds
+        poll_seconds = self.profile.slurm.poll_seconds
         watch = JobWatch(
             self.job_id, poll_seconds, slurm.job, self._note_job, self._tell, self._cut
         )
@@ -381,7 +381,7 @@ class Supervisor:
 
     def _idle_seconds(self) -> int | None:
         asked = self._options.idle_release
-        return duration_seconds(asked) if asked else self._profile.jupyter.idle_release_seconds
+        return duration_seconds(asked) if asked else self.profile.jupyter.idle_release_seconds
 
     async def _release(self) -> Ended:
         """Nobody used the session for the agreed time: its job is let go."""

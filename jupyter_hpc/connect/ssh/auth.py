@@ -75,6 +75,7 @@ class Client(asyncssh.SSHClient):
         with self._at_work():
             self._agent, offered = await wanted.from_agent()
         offered += wanted.in_files(offered)
+        offered = offered[: self._settings.target.max_attempts]
         for pair in offered:
             comment = pair.get_comment(errors="replace") or pair.get_algorithm()
             self._note(f"key {printable(comment, 120)}")
@@ -169,12 +170,24 @@ class Client(asyncssh.SSHClient):
         # success (password, then a code) it is no longer offered.
         if method in self._answered or self._answered.intersection(offered):
             self._refused = True
-        if self._refused:
+        if self._refused or not self._taken(method):
             return False
         if not self._prompter.can_ask:
             self.unasked.append(f"the {method} question of {self._name}")
             return False
         return True
+
+    def _taken(self, method: str) -> bool:
+        """Whether the site takes such an answer, and after so many others.
+
+        A key that was accepted is not an attempt that failed: a code may follow it.
+        """
+        target = self._settings.target
+        asked = ("password",) if method == "password" else ("password", "code", "duo")
+        if target.credential and not set(target.credential).intersection(asked):
+            return False
+        failed = len(self.tried) if method == "password" else 0
+        return target.max_attempts is None or failed < target.max_attempts
 
     async def _ask(self, question: Question) -> list[str]:
         self.asking = True

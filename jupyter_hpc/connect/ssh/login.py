@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import socket
 import time
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from jupyter_hpc.connect.ssh.keys import KeyRing
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.runner import SshRunner
 from jupyter_hpc.connect.ssh.settings import Settings, Target, resolve, route
-from jupyter_hpc.errors import Unreachable
+from jupyter_hpc.errors import AuthenticationFailed, Unreachable
 from jupyter_hpc.waiting import finish
 
 _log = logging.getLogger(__name__)
@@ -238,11 +239,26 @@ async def _first(
             _log.info("login not possible: %s", error.message)
             ring.failed(host)
             tried.append(error.message)
+        except AuthenticationFailed as error:
+            raise _refused(login, error) from error
     raise _unreachable(login, tried)
 
 
 def _target(login: Login, host: str) -> Target:
-    return Target(host, login.user, login.port, login.ssh_config)
+    return Target(
+        host, login.user, login.port, login.ssh_config, login.credential, login.max_attempts
+    )
+
+
+def _refused(login: Login, error: AuthenticationFailed) -> AuthenticationFailed:
+    """What this site wants, before the general advice."""
+    said = [login.refused]
+    if login.renew:
+        kind = "ticket" if "kerberos" in login.credential else "certificate"
+        lasts = f", valid for {login.lifetime}" if login.lifetime else ""
+        said.append(f"For a new {kind}{lasts}: {shlex.join(login.renew)}.")
+    said += [login.renew_note, error.hint]
+    return AuthenticationFailed(error.message, " ".join(part for part in said if part))
 
 
 def _unreachable(login: Login, tried: Sequence[str]) -> Unreachable:

@@ -35,6 +35,10 @@ class Target:
     user: str | None = None
     port: int | None = None
     ssh_config: str | None = None
+    #: What the site takes, as a profile says it; () for anything.
+    credential: tuple[str, ...] = ()
+    #: Most keys and passwords that one login tries.
+    max_attempts: int | None = None
 
 
 @dataclass(frozen=True)

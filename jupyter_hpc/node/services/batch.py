@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jupyter_hpc.batch.job.model import Environment
 from jupyter_hpc.batch.submit import submit as batch
-from jupyter_hpc.batch.submit.choices import default_environment, submit_options
+from jupyter_hpc.batch.submit.choices import (
+    default_environment,
+    profile_environment,
+    submit_options,
+)
 from jupyter_hpc.batch.verify.verify import Verification, verify
 from jupyter_hpc.errors import HpcError, PermissionRefused, UsageError
 from jupyter_hpc.node.services.batch_request import BatchRequest, read_request
@@ -137,7 +141,7 @@ class BatchService:
                 "This site has switched off submitting notebooks from JupyterLab.",
                 "Use `jupyter-hpc submit` or sbatch in a terminal.",
             )
-        return read_request(body, self._profile.environment.setup if self._profile else ())
+        return read_request(body, profile_environment(self._profile))
 
     def _find(self, path: str) -> Path:
         """The notebook's file; like the file browser it follows links but leads nowhere else."""
@@ -194,7 +198,7 @@ class BatchService:
         return {
             "accounts": _unique(each.account for each in accounts),
             "qos": _unique(name for each in accounts for name in each.qos),
-            "presets": sorted(self._profile.presets) if self._profile else [],
+            "presets": _presets(self._profile),
             "environment": _in_words(own),
         }
 
@@ -205,6 +209,11 @@ class BatchService:
         return await self._offload(
             lambda: asyncio.run(work()), timeout=seconds, about="The notebook's folder"
         )
+
+
+def _presets(profile: Profile | None) -> list[str]:
+    known = profile.presets.items() if profile is not None else ()
+    return sorted(name for name, preset in known if preset.use != "connect")
 
 
 def _start(prepared: batch.Prepared | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from jupyter_hpc.batch.job.model import Environment
@@ -35,10 +35,10 @@ class BatchRequest:
     verify: bool = False
 
 
-def read_request(body: object, setup: tuple[str, ...] = ()) -> BatchRequest:
+def read_request(body: object, site: Environment | None = None) -> BatchRequest:
     """The checked request; UsageError names the member that cannot be used.
 
-    `setup` are the lines of the cluster's profile, which chosen environments need too.
+    `site` has the lines of the cluster's profile, which chosen environments need too.
     """
     table = _table(body, "The request")
     path = table.get("path")
@@ -60,7 +60,9 @@ def read_request(body: object, setup: tuple[str, ...] = ()) -> BatchRequest:
         requeue=_flag(table, "requeue", False),
         stage_in=_texts(table, "stage_in"),
         stage_out=_texts(table, "stage_out"),
-        environment=_environment(_table(table.get("environment", {}), "environment"), setup),
+        environment=_environment(
+            _table(table.get("environment", {}), "environment"), site or Environment()
+        ),
         notify=_flag(table, "notify", False),
         force=_flag(table, "force", False),
     )
@@ -101,7 +103,7 @@ def _extra(table: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _environment(table: Mapping[str, Any], setup: tuple[str, ...]) -> Environment | None:
+def _environment(table: Mapping[str, Any], site: Environment) -> Environment | None:
     python = _text(table, "python") or "default"
     modules = _texts(table, "modules")
     if python not in PYTHONS:
@@ -109,7 +111,7 @@ def _environment(table: Mapping[str, Any], setup: tuple[str, ...]) -> Environmen
             f"There is no environment {printable(python, 60)!r}.", f"Choose: {', '.join(PYTHONS)}."
         )
     if python == "default":
-        return None if not modules else Environment(setup=setup, modules=modules)
+        return None if not modules else _on_top(site, modules)
     if python == "none":
         return Environment(modules=modules)
     if python == "server":
@@ -119,7 +121,12 @@ def _environment(table: Mapping[str, Any], setup: tuple[str, ...]) -> Environmen
     if value is None:
         raise UsageError(f"The environment {python!r} needs a name or path.", "Fill it in.")
     key = "build_from" if python == "build" else python
-    return Environment(setup=setup, modules=modules, **{key: value})
+    chosen: dict[str, Any] = {key: value}
+    return replace(_on_top(site, modules), **chosen)
+
+
+def _on_top(site: Environment, modules: tuple[str, ...]) -> Environment:
+    return replace(site, modules=tuple(dict.fromkeys((*site.modules, *modules))))
 
 
 def _table(value: object, name: str) -> dict[str, Any]:

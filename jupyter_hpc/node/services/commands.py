@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections.abc import Mapping, Sequence
-from posixpath import basename
 
-from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, Runner
+from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, Runner, prefixed
 
 #: So many commands run at once, others wait: a tab that asks for hundreds of jobs, or a
 #: controller that hangs, must not fill the node with processes and Slurm with questions.
@@ -40,8 +38,4 @@ class SiteRunner:
             if word in self._paths:  # behind env(1) and its settings, if those are used
                 words[position] = self._paths[word]
                 break
-        if self._prefix and basename(self._prefix[0]) == "ssh":
-            # ssh joins its arguments with blanks and gives them to a shell on the far
-            # side, so they are quoted for it; any other prefix takes them as they are.
-            return [*self._prefix, shlex.join(words)]
-        return [*self._prefix, *words]
+        return prefixed(self._prefix, words)

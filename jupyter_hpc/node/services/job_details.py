@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jupyter_hpc.clusters.profile import Budget
+from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.gpu.recording import mean_load, read_recording
 from jupyter_hpc.node.services.cache import Cached, Dated

@@ -53,9 +53,23 @@ class SiteProfile:
         return address if address and address.startswith(("https://", "http://")) else None
 
     @property
+    def support(self) -> str | None:
+        """Where the site's users ask for help."""
+        return _text(self._content.get("support"))
+
+    def is_sure(self, key: str) -> bool:
+        """Whether a value of the profile, by its whole key, is more than a guess."""
+        return self.table("confidence").get(key) != "unsure"
+
+    @property
     def poll_seconds(self) -> float | None:
         value = number(self.table("slurm").get("poll_seconds"))
         return value if value is not None and value > 0 else None
+
+    @property
+    def slurm_prefix(self) -> tuple[str, ...]:
+        """Words before every Slurm command, where the server does not find them."""
+        return tuple(words(self.table("slurm").get("prefix")))
 
     @property
     def gpu_flag(self) -> str:

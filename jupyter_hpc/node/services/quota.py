@@ -67,6 +67,45 @@ def read_quota(text: str) -> dict[str, Quota]:
     return found
 
 
+#: `/home (user ada)   280 kB/47 GB   25/500k`, once for each area
+_REPORT = re.compile(
+    r"^\s*(?P<area>/\S+)\s+\((?P<whose>[^)]*)\)\s+(?P<used>[\d.]+)\s*(?P<used_unit>[kKMGTP]?i?B)\s*/"
+    r"\s*(?P<limit>[\d.]+)\s*(?P<limit_unit>[kKMGTP]?i?B)"
+    r"\s+(?P<files>[\d.]+[kKMG]?)\s*/\s*(?P<most>[\d.]+[kKMG]?)",
+    re.MULTILINE,
+)
+
+
+def read_diskusage_report(text: str, path: str) -> Quota | None:
+    """The Alliance's `diskusage_report`: the row of the area that `path` lies in.
+
+    Of several groups of one area (projects), the fullest.
+    """
+    folders = path.split("/")
+    rows = [row for row in _REPORT.finditer(text) if row["area"].strip("/") in folders]
+    if not rows:
+        return None
+    # ~/links/scratch is no part of /home
+    last = max(folders.index(row["area"].strip("/")) for row in rows)
+    quotas = [
+        Quota(
+            used=_amount(row["used"], row["used_unit"]),
+            limit=_amount(row["limit"], row["limit_unit"]),
+            files_used=_amount(row["files"].rstrip("kKMG"), row["files"][-1]),
+            files_limit=_amount(row["most"].rstrip("kKMG"), row["most"][-1]),
+        )
+        for row in rows
+        if folders.index(row["area"].strip("/")) == last
+    ]
+    return max(quotas, key=lambda quota: quota.used / (quota.limit or 1))
+
+
+def _amount(number: str, unit: str) -> int:
+    """`280 kB` and `500k` as numbers; the units of this program are decimal."""
+    power = "kMGTP".find(unit[:1].replace("K", "k")) + 1
+    return int(float(number) * 1000**power)
+
+
 def _row(words: list[str]) -> Quota | None:
     """blocks, soft, hard, [grace], files, soft, hard, [grace]; "*" marks what is over.
 

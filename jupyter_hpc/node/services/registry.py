@@ -104,7 +104,8 @@ class Services:
         from jupyter_hpc.node.services.commands import SiteRunner
         from jupyter_hpc.runner import LocalRunner
 
-        return SiteRunner(LocalRunner(), self.settings.slurm_prefix, self.settings.command_paths)
+        prefix = self.settings.slurm_prefix or self.profile.slurm_prefix
+        return SiteRunner(LocalRunner(), prefix, self.settings.command_paths)
 
     @cached_property
     def client(self) -> SlurmClient:

@@ -31,6 +31,7 @@ class Cluster:
     name: str | None
     title: str | None
     docs: str | None
+    support: str | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ class SessionService:
                 self._profile.name or (environment.cluster if environment else None),
                 self._profile.title,
                 self._profile.docs,
+                self._profile.support,
             ),
             job=job,
             problem=problem_of(problem),

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from posixpath import normpath
 from string import Template
 from typing import Any
@@ -20,6 +20,7 @@ from jupyter_hpc.node.services.quota import (
     Mount,
     Quota,
     mount_of,
+    read_diskusage_report,
     read_lfs_quota,
     read_mounts,
     read_quota,
@@ -147,18 +148,25 @@ class StorageService:
             "backup": backup if isinstance(backup, bool) else None,
             "note": _text(entry.get("note")),
         }
+        quota_format = _text(entry.get("quota_format"))
         problem: HpcError | None = None
         command = [self._expanded(word) for word in words(entry.get("quota_command"))]
         if command:
             said = await self._said(command, outputs)
             if isinstance(said, str):
+                own = self._read(quota_format, said, path, mounts)
                 return StorageArea(
                     **known,
                     source="quota command",
-                    label=f"as {command[0]} reports it",
+                    label="your quota" if own else f"as {command[0]} reports it",
+                    used=own.used if own else None,
+                    limit=own.limit if own else None,
+                    files_used=own.files_used if own else None,
+                    files_limit=own.files_limit if own else None,
                     report=printable_lines(said) or "(the command printed nothing)",
                 )
-            problem = said
+            if self._profile.is_sure(f"storage.{name}.quota_command"):
+                problem = said  # else it was only worth a try
         found = await self._quota(path, mounts, outputs)
         if found is not None:
             source, quota = found
@@ -172,7 +180,17 @@ class StorageService:
                 files_limit=quota.files_limit,
                 problem=problem,
             )
-        return await self._file_system(known, path, problem)
+        measured = await self._file_system(known, path, problem)
+        return replace(measured, label=_label(measured, entry))
+
+    def _read(self, kind: str | None, said: str, path: str, mounts: list[Mount]) -> Quota | None:
+        """What a quota command says of the area that lies at `path`; None if only people can."""
+        if kind == "diskusage_report":
+            return read_diskusage_report(said, path)
+        if kind == "lfs":
+            return read_lfs_quota(said)
+        mount = mount_of(path, mounts)
+        return read_quota(said).get(mount.source) if kind == "quota" and mount else None
 
     async def _quota(
         self,
@@ -255,6 +273,16 @@ class StorageService:
     async def stop(self) -> None:
         """End what is under way."""
         await self._report.stop()
+
+
+def _label(area: StorageArea, entry: Mapping[str, Any]) -> str:
+    """What the numbers of a file system are, with what the profile knows of it."""
+    if area.source != "file system":
+        return area.label
+    if entry.get("ram") is True:
+        return "memory of the node, which counts as your job's"
+    size = _text(entry.get("size"))
+    return f"the whole file system; your quota is {size}" if size else area.label
 
 
 def _text(value: object) -> str | None:

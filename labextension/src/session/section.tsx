@@ -93,6 +93,7 @@ function Facts({ session, trans }: IFactsProps): JSX.Element {
         name
       )
     ],
+    [trans.__('Support'), cluster.support],
     [trans.__('User'), session.user]
   ];
   if (job) {

@@ -15,7 +15,7 @@ export function aSession(changes: Partial<ISession> = {}): ISession {
   return {
     host: 'gpu01',
     user: 'alice',
-    cluster: { name: 'ulysses', title: 'Ulysses', docs: null },
+    cluster: { name: 'ulysses', title: 'Ulysses', docs: null, support: null },
     job: {
       id: '4711',
       name: 'jupyter',
@@ -225,6 +225,7 @@ export function aJobRequest(changes: Partial<IJobRequest> = {}): IJobRequest {
     gpus: null,
     gpu_type: null,
     gpu_flag: 'gpus',
+    routed: false,
     reservation: null,
     comment: null,
     extra: [],

@@ -15,7 +15,7 @@ from jupyter_hpc.batch.job.model import BatchJob, Environment
 from jupyter_hpc.batch.preflight.code import notebook_sources
 from jupyter_hpc.batch.preflight.findings import Finding, counted, stop_for_errors
 from jupyter_hpc.batch.preflight.preflight import Subject, budget_preflight, preflight
-from jupyter_hpc.clusters.profile import Budget
+from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.errors import PreflightFailed
 from jupyter_hpc.runner import LocalRunner
 from jupyter_hpc.slurm.cost import Cost

@@ -17,7 +17,7 @@ from jupyter_hpc.batch.submit.answers import checked_settings, require_answers
 from jupyter_hpc.batch.submit.choices import Choices, submit_options
 from jupyter_hpc.batch.submit.submit import SubmitOptions, prepare
 from jupyter_hpc.cli.main import cli
-from jupyter_hpc.clusters.profile import Budget
+from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.errors import (
     ConversionRefused,
     UsageError,

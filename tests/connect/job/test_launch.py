@@ -128,7 +128,7 @@ ENVIRONMENT = "kind=environment\nline=1\ncode=4\ncommand=module load python\nout
         (
             ENVIRONMENT,
             "Environment line 1 failed on the node with exit code 4: module load python\nnot there",
-            "ssh login1, then: module load python. The lines stand under [environment] setup in "
+            "ssh login1, then: module load python. The lines stand under [environment] in "
             "mini.toml.",
         ),
         (
@@ -155,7 +155,7 @@ ENVIRONMENT = "kind=environment\nline=1\ncode=4\ncommand=module load python\nout
             "kind=exit\nline=1\ncommand=exit 0\n",
             "Environment line 1 ended the shell (exit, exec, set -e), so that Jupyter could not be "
             "started after it: exit 0",
-            "The lines stand under [environment] setup in mini.toml.",
+            "The lines stand under [environment] in mini.toml.",
         ),
         (
             "kind=died\ncode=5\n",
@@ -412,3 +412,24 @@ async def test_an_extension_that_is_not_known_to_be_missing_is_there(world: Worl
             raise CommandTimeout("tail took 30 s.")
 
     assert await extension_installed(Away(), address)
+
+
+def test_the_environment_of_a_session_is_its_own() -> None:
+    site = profile(
+        environment={
+            "modules": ["python/3.11"],
+            "setup": ["a"],
+            "jupyter_setup": ["b"],
+            "job_setup": ["never"],
+            "shell": "login",
+        }
+    )
+    text = environment_script(site)
+    lines = [line for line in text.splitlines() if line.startswith("environment_run")]
+    assert lines == [
+        "environment_run 1 'module load python/3.11'",
+        "environment_run 2 a",
+        "environment_run 3 b",
+    ]
+    assert text.index(".bash_profile") < text.index("environment_run 1")
+    assert ".bash_profile" not in environment_script(profile(environment={"setup": ["a"]}))

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import asyncssh
@@ -201,3 +202,34 @@ async def test_missing_key_files_are_passed_over(home: Path) -> None:
         (home / "junk").write_text("this is no key\n")
         extra = "".join(f"  IdentityFile {home}/{name}\n" for name in ("none", "junk", "good"))
         await login_works(write_home(home, site, extra=extra), NoPrompter())
+
+
+async def test_a_site_that_takes_no_passwords_is_asked_for_none(home: Path) -> None:
+    async with Site(password="sesame").open() as site:
+        login = replace(
+            write_home(home, site),
+            credential=("certificate",),
+            refused="Certificates only.",
+            renew=("step", "ssh", "login"),
+            renew_note="It opens the browser.",
+            lifetime="12h",
+        )
+        with pytest.raises(AuthenticationFailed) as caught:
+            await open_login(login, Person([]))
+    assert "password" not in site.attempts
+    assert caught.value.hint.startswith(
+        "Certificates only. For a new certificate, valid for 12h: step ssh login. It opens the "
+        "browser. Check that this works by hand: ssh ada@site."
+    )
+
+
+async def test_where_a_site_locks_people_out_few_keys_are_tried(home: Path) -> None:
+    for name in ("id_rsa", "id_ecdsa", "id_ed25519"):
+        write_key(home / ".ssh" / name)
+    async with Site(key=write_key(home / "other"), password="sesame").open() as site:
+        login = replace(write_home(home, site), max_attempts=2)
+        with pytest.raises(AuthenticationFailed):
+            await open_login(login, Person([]))
+        assert site.attempts.count("publickey") == 2 and "password" not in site.attempts
+        login = replace(login, max_attempts=4)
+        assert await login_works(login, Person([["sesame"]]))

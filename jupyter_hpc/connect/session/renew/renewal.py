@@ -67,7 +67,7 @@ class Renewal:
         self._automatic = options.renew
         self._connections = connections
         self._listener = listener
-        self._profile, self._options, self._launch = profile, options, launch
+        self.profile, self._options, self._launch = profile, options, launch
         self._asked = asyncio.Event()
         self._ready: Successor | None = None
         self._changing = False
@@ -155,7 +155,7 @@ class Renewal:
 
     def _maker(self) -> SuccessorMaker:
         return SuccessorMaker(
-            self._profile,
+            self.profile,
             self._options,
             self._connections,
             self._launch,

@@ -1,0 +1,226 @@
+"""What a site's rules make of a request: filled in, left out, or refused before it is sent.
+
+Only what the profile is sure of refuses anything; the limits that Slurm itself tells are
+compared elsewhere (slurm/advice.py), and are always the ones that count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from jupyter_hpc.clusters.sections import Allocation, Limits, PartitionRules, Preset
+from jupyter_hpc.errors import UsageError
+from jupyter_hpc.slurm.models import Partition
+from jupyter_hpc.slurm.units import parse_walltime
+
+if TYPE_CHECKING:
+    from jupyter_hpc.clusters.profile import Profile
+
+
+#: What a partition and a whole cluster have in common.
+Rules = Limits | PartitionRules
+
+
+def settled(
+    profile: Profile, asked: Allocation, preset: str | None, given: frozenset[str]
+) -> Allocation:
+    """The allocation as the site wants it; `given` are the members from the command line.
+
+    Raises UsageError for what the rules exclude.
+    """
+    allocation = asked
+    if preset is not None:
+        allocation = _capped(profile, allocation, preset, given)
+    if profile.slurm.partition_rule == "never" and allocation.partition:
+        if "partition" in given:
+            raise UsageError(
+                f"{profile.shown_title} chooses the partition itself, and refuses jobs that name "
+                "one.",
+                "Leave --partition out.",
+            )
+        allocation = replace(allocation, partition=None)
+    if profile.slurm.gpu_flag == "none":
+        allocation = replace(allocation, gpus=0, gpu_type=None)
+    allocation = _with_ties(profile, allocation, given)
+    for rules, where in _rules(profile, allocation):
+        _check(profile, allocation, rules, where)
+    _check_shortest(profile, allocation)
+    return replace(allocation, extra=(*allocation.extra, *_resources(profile, allocation)))
+
+
+def without_guesses(profile: Profile, partitions: Sequence[Partition]) -> Profile:
+    """The profile without a partition that it only guesses and that the cluster does not have."""
+    allocation = profile.allocation
+    names = {each.name for each in partitions}
+    if profile.is_sure("allocation.partition") or allocation.partition in names or not names:
+        return profile
+    return replace(profile, allocation=replace(allocation, partition=None))
+
+
+def site_lines(profile: Profile, allocation: Allocation) -> list[str]:
+    """What the profile knows of the partition and of all jobs, one line each."""
+    lines = []
+    partition = profile.partitions.get(allocation.partition or "")
+    if partition is not None and partition.note:
+        lines.append(f"{allocation.partition}: {partition.note}")
+    for rules, where in _rules(profile, allocation):
+        if rules.whole_nodes:
+            lines.append(f"{where} gives whole nodes to jobs with GPUs.")
+        if rules.gpu_counts:
+            lines.append(f"{where} takes jobs with {_counts(rules.gpu_counts)} GPUs.")
+    return list(dict.fromkeys(lines))
+
+
+def _capped(
+    profile: Profile, allocation: Allocation, name: str, given: frozenset[str]
+) -> Allocation:
+    """Within what the preset allows; a default that is too much is made less."""
+    preset: Preset = profile.presets[name]
+    longest, seconds = _seconds(preset.max_time), _seconds(allocation.time)
+    if longest is not None and (seconds is None or seconds > longest):
+        if "time" in given:
+            raise _too_much(name, f"{allocation.time} is longer", f"{preset.max_time}")
+        allocation = replace(allocation, time=preset.max_time)
+    for member, most in (("nodes", preset.max_nodes), ("gpus", preset.max_gpus)):
+        wanted = getattr(allocation, member) or 0
+        if most is not None and wanted > most:
+            if member in given:
+                raise _too_much(name, f"{wanted} {member} are more", str(most))
+            less: dict[str, Any] = {member: most}
+            allocation = replace(allocation, **less)
+    return allocation
+
+
+def _too_much(preset: str, what: str, most: str) -> UsageError:
+    return UsageError(
+        f"{what} than the preset {preset!r} is for (at most {most}).",
+        f"Ask for at most {most}, or leave --preset out.",
+    )
+
+
+def _with_ties(profile: Profile, allocation: Allocation, given: frozenset[str]) -> Allocation:
+    """The account and QOS that go with the partition or the kind of job.
+
+    What was asked for by name stays.
+    """
+    partition = profile.partitions.get(allocation.partition or "", PartitionRules())
+    account, qos = allocation.account, allocation.qos
+    if "account" not in given:
+        if not allocation.gpus and allocation.cpu_account:
+            account = allocation.cpu_account
+        account = partition.account or account
+    if "qos" not in given and (qos is None or "partition" in given):
+        # The QOS of [allocation] goes with its partition, not with another one.
+        other = allocation.partition != profile.allocation.partition
+        qos = partition.qos or (None if other and qos == profile.allocation.qos else qos)
+    return replace(allocation, account=account, qos=qos)
+
+
+def _rules(profile: Profile, allocation: Allocation) -> list[tuple[Rules, str]]:
+    """The rules that hold for this request and may be relied on, with whose they are."""
+    found: list[tuple[Rules, str]] = [
+        (_sure(profile, profile.limits, "limits"), profile.shown_title)
+    ]
+    name = allocation.partition or ""
+    if name in profile.partitions:
+        rules = _sure(profile, profile.partitions[name], f"partitions.{name}")
+        found.append((rules, f"Partition {name}"))
+    return found
+
+
+def _sure(profile: Profile, rules: Rules, section: str) -> Rules:
+    """The same without what the profile is not sure of."""
+    unsure: dict[str, Any] = {
+        each.name: each.default
+        for each in fields(rules)
+        if not profile.is_sure(f"{section}.{each.name}")
+    }
+    return replace(rules, **unsure)
+
+
+def _check(profile: Profile, allocation: Allocation, rules: Rules, where: str) -> None:
+    longest, seconds = _seconds(rules.max_time), _seconds(allocation.time)
+    if longest is not None and seconds is not None and seconds > longest:
+        raise UsageError(
+            f"{allocation.time} is longer than {where} allows ({rules.max_time}).",
+            f"Ask for at most {rules.max_time}.",
+        )
+    if rules.max_nodes is not None and (allocation.nodes or 1) > rules.max_nodes:
+        raise UsageError(
+            f"{allocation.nodes} nodes are more than {where} gives to a job ({rules.max_nodes}).",
+            f"Ask for at most {rules.max_nodes}.",
+        )
+    gpus = _all_gpus(profile, allocation)
+    if not gpus:
+        return
+    if rules.max_gpus is not None and gpus > rules.max_gpus:
+        raise UsageError(
+            f"{gpus} GPUs are more than {where} gives to a job ({rules.max_gpus}).",
+            f"Ask for at most {rules.max_gpus}.",
+        )
+    kind = allocation.gpu_type
+    if kind and rules.gpu_types and kind not in rules.gpu_types:
+        same = [each for each in rules.gpu_types if each.lower() == kind.lower()]
+        raise UsageError(
+            f"{where} has no GPUs called {kind!r}.",
+            f"Write {same[0]}: upper and lower case matter."
+            if same
+            else f"It has: {', '.join(rules.gpu_types)}.",
+        )
+    if rules.gpu_counts and not any(_fits(gpus, count) for count in rules.gpu_counts):
+        whole = " It gives whole nodes." if rules.whole_nodes else ""
+        raise UsageError(
+            f"{where} takes no jobs with {gpus} GPU{'' if gpus == 1 else 's'}.{whole}",
+            f"Ask for {_counts(rules.gpu_counts)}.",
+        )
+
+
+def _check_shortest(profile: Profile, allocation: Allocation) -> None:
+    shortest, seconds = _seconds(profile.limits.min_time), _seconds(allocation.time)
+    if shortest is None or seconds is None or not profile.is_sure("limits.min_time"):
+        return
+    if seconds < shortest:
+        raise UsageError(
+            f"{allocation.time} is shorter than {profile.shown_title} allows "
+            f"({profile.limits.min_time}).",
+            f"Ask for at least {profile.limits.min_time}.",
+        )
+
+
+def _resources(profile: Profile, allocation: Allocation) -> list[str]:
+    """Further generic resources and space on the node's disk, as options."""
+    options = [f"--gres={resource}" for resource in allocation.gres]
+    if allocation.local_disk:
+        option = next(
+            (area.size_option for area in profile.storage.values() if area.size_option), None
+        )
+        if option is None:
+            raise UsageError(
+                f"{profile.shown_title} has no option for space on a node's own disk.",
+                "Leave local_disk out, or add size_option to a [storage.NAME] of the profile.",
+            )
+        # `--tmp=100G`, and `--gres=tmpfs:100G`
+        options.append(f"{option}{':' if '=' in option else '='}{allocation.local_disk}")
+    return options
+
+
+def _all_gpus(profile: Profile, allocation: Allocation) -> int:
+    """The GPUs of the whole job, however the site counts them."""
+    per_node = profile.slurm.gpu_flag in ("gpus-per-node", "gres")
+    return (allocation.gpus or 0) * ((allocation.nodes or 1) if per_node else 1)
+
+
+def _fits(gpus: int, count: str) -> bool:
+    return gpus % int(count[:-1]) == 0 if count.endswith("n") else gpus == int(count)
+
+
+def _counts(counts: tuple[str, ...]) -> str:
+    return " or ".join(
+        f"a multiple of {count[:-1]}" if count.endswith("n") else count for count in counts
+    )
+
+
+def _seconds(time: str | None) -> int | None:
+    return parse_walltime(time) if time else None
