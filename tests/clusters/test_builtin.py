@@ -40,6 +40,48 @@ def test_a_site_says_what_a_user_needs(name: str) -> None:
             profile.allocation_for(preset, {}, "submit" if chosen.use == "submit" else "connect")
 
 
+def row(name: str) -> str:
+    """The line of a site in docs/clusters.md."""
+    profile = describe(name).profile
+    asked, login = profile.allocation, profile.login
+    kind = f"{asked.gpu_type}:" if asked.gpu_type else ""
+    spelled = {
+        "gpus": f"`--gpus={kind}N`",
+        "gpus-per-node": f"`--gpus-per-node={kind}N`",
+        "gres": f"`--gres=gpu:{kind}N`",
+        "none": "never asked for",
+    }
+    named = "asked"
+    if asked.partition:
+        guess = "" if profile.is_sure("allocation.partition") else ", else asked"
+        named = f"`{asked.partition}`{guess}"
+    rules = {"never": "never named", "routed": "the site chooses"}
+    accounts = {"optional": "–", "ask": "asked where several", "required": "asked"}
+    cells = [
+        f"`{name}`",
+        profile.title,
+        f"`{login.host[0]}`" if login.host else "not known",
+        ", ".join(login.credential) or "web only",
+        rules.get(profile.slurm.partition_rule, named),
+        spelled[profile.slurm.gpu_flag],
+        accounts[profile.slurm.account_rule],
+        profile.environment.internet,
+        f"`{profile.jupyter.port}`",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+@pytest.mark.parametrize("name", sorted(SITES))
+def test_the_table_of_sites_follows_the_profiles(name: str) -> None:
+    assert row(name) in TABLE.read_text("utf-8").splitlines()
+
+
+def test_the_table_of_retired_sites_follows_the_profiles() -> None:
+    lines = TABLE.read_text("utf-8").splitlines()
+    for name, successor in RETIRED.items():
+        assert f"| `{name}` | {clusters.load(name).title} | `{successor}` |" in lines
+
+
 def test_local_ports_are_distinct_and_no_more_than_a_proposal() -> None:
     profiles = [describe(name).profile for name in (*SITES, "demo")]
     ports = [profile.jupyter.port for profile in profiles]

@@ -162,7 +162,7 @@ def _node_cpus(choices: Choices, profile: Profile | None) -> int | None:
     """The CPUs that the profile gives to each node, where nobody has named those of a task."""
     if profile is None or choices.request.get("cpus") is not None:
         return None
-    cpus: int | None = decided(profile.allocation_for(choices.preset).cpus)
+    cpus: int | None = decided(profile.allocation_for(choices.preset, None, "submit").cpus)
     return cpus
 
 

@@ -103,8 +103,7 @@ class SubmitOptions:
     upload: bool = False
     #: Folder of the cluster for runs, where the notebook's own or the home folder does not serve.
     run_root: str = ""
-    #: Most jobs of one person that the site allows.
-    max_jobs: int | None = None
+    max_jobs: int | None = None  #: of one person, by the site
     #: Rates, and how to ask what is left.
     budget: Budget = field(default_factory=Budget)
     #: How the user is told of the end; None: not at all.

@@ -56,7 +56,7 @@ def test_lines_modules_and_shell_are_those_of_jobs() -> None:
     assert text.startswith("#!/bin/bash -l\n")
     lines = ["module load StdEnv/2023", "export A=1", "export B=2", "module load cuda"]
     assert [line for line in text.splitlines() if line in (*lines, "export C=3")] == lines
-    assert '"$venv" /r.txt /wheels' in text
+    assert '"$venv" /r.txt "$sidecar" /wheels' in text
     prefixed = 'srun() { env PATH=/opt/slurm/bin:/usr/bin:/bin srun "$@"; }'
     assert f"command -v srun > /dev/null || {prefixed}" in text
     plain = profile_environment(profile(slurm={"prefix": ["ssh", "login1"]}))

@@ -56,8 +56,8 @@ def test_a_new_cluster_in_two_commands(cluster: Cluster, laptop: Laptop) -> None
     assert "connect fresh --account " in silent.stderr and "[allocation] account" in silent.stderr
     assert cluster.jobs() == []
 
-    words = ["connect", "fresh", "--no-browser", "--time", "10:00", "--cpus", "1", "--mem", "1G"]
-    with Terminal(command(*words), environment(laptop)) as terminal:
+    asked = ["connect", "fresh", "--no-browser", "--time", "10:00", "--cpus", "1", "--mem", "1G"]
+    with Terminal(command(*asked), environment(laptop)) as terminal:
         terminal.expect("account, asked once")
         terminal.expect(r"Which account\? 1-\d \[1\]")
         terminal.type("research\n")

@@ -1,3 +1,4 @@
+#!/bin/sh
 # What a login shell of the login host tells about itself, as `key=value` lines: variables of
 # storage and accounts, the module system, programs of the site, environments with JupyterLab.
 #
