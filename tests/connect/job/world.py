@@ -272,8 +272,11 @@ class World:
         return 0, _row(accounting.RECORDS.fields, values), ""
 
     def _id(self, arguments: list[str]) -> tuple[int, str, str]:
-        assert arguments == ["-un", "--", "0"]
-        return 0, "root\n", ""
+        assert arguments in (["-un"], ["-un", "--", "0"])
+        return 0, "root\n" if arguments[1:] else "alice\n", ""
+
+    def _sacctmgr(self, arguments: list[str]) -> tuple[int, str, str]:
+        return 1, "", "sacctmgr: error: Slurm accounting storage is disabled\n"
 
 
 def _recorded(name: str) -> tuple[int, str, str]:
