@@ -47,9 +47,10 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--sweep", multiple=True, metavar="K=A,B,C", help="One run for each value.")
 @click.option("--at-once", type=click.IntRange(1), metavar="N", help="Runs of a sweep at a time.")
 @click.option("--chain", type=click.IntRange(2), metavar="N", help="N runs, each going on.")
-@click.option("--requeue", is_flag=True, help="Let Slurm start it again after a failure.")
 @click.option("--isolate", is_flag=True, help="Work in a new folder, as the runs of a sweep do.")
 @click.option("--after", multiple=True, metavar="JOBID", help="Start once that job ended well.")
+@click.option("--until", type=click.Choice(["done", "exit", "all"]), help="What ends a chain.")
+@click.option("--requeue", is_flag=True, help="Go on after each time limit or node failure.")
 @click.option("--stage-in", multiple=True, metavar="PATH", help="Copy to the node's disk first.")
 @click.option("--stage-out", multiple=True, metavar="PATH", help="Copy back; default: all new.")
 @click.option("--preset", metavar="P", help="A preset of the profile.")
@@ -175,6 +176,7 @@ def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
         sweep=_swept(given),
         at_once=given["at_once"],
         chain=given["chain"],
+        until=given["until"],
         requeue=given["requeue"],
         isolate=given["isolate"],
         after=given["after"],

@@ -70,16 +70,37 @@ def whole_job() -> str:
 
 def cancel_tail(last: int) -> str:
     """End the later tasks of a chain; task numbers count from 1 to `last`."""
+    return f'scancel "{_tail(last)}"\n'
+
+
+def hold_tail(last: int) -> str:
+    """Let the later tasks of a chain wait until a person releases them."""
+    return f'scontrol hold "{_tail(last)}"\n'
+
+
+def _tail(last: int) -> str:
+    return f"${{SLURM_ARRAY_JOB_ID}}_[$((task + 1))-{last}]"
+
+
+def own_id() -> str:
+    """This job and no other: the plain number of a task can be that of its whole array."""
+    return '"${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$job}"'
+
+
+def requeue(job: str = '"$this_job"') -> str:
+    """Put this job back into the queue; it keeps its id and starts from the top.
+
+    A program may have done so already, as Lightning does: then Slurm refuses, and it waits.
+    Leaves the reason in $problem and a code if the job is not in the queue.
+    """
     return f"""\
-if [ "$task" -lt {last} ]; then
-    scancel "${{SLURM_ARRAY_JOB_ID}}_[$((task + 1))-{last}]"
-fi
-"""
+problem=$(scontrol requeue {job} 2>&1) ||
+    scontrol show job {job} | grep -q JobState=PENDING"""
 
 
-def requeue() -> str:
-    """Put this job back into the queue; it keeps its id and starts from the top."""
-    return 'scontrol requeue "$job"\n'
+def hold(job: str = '"$this_job"') -> str:
+    """Let this job, which is back in the queue, wait until a person releases it."""
+    return f"scontrol hold {job}\n"
 
 
 def restarts() -> str:

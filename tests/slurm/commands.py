@@ -98,7 +98,9 @@ TABLE: tuple[Sequence[str], ...] = (
     *(["sh", "-c", jobtext.step(ranked=ranked)] for ranked in (False, True)),
     *(["sh", "-c", jobtext.on_every_node(beside=beside)] for beside in (False, True)),
     ["sh", "-c", jobtext.cancel_tail(2)],
-    ["sh", "-c", jobtext.requeue()],
+    ["sh", "-c", jobtext.hold_tail(2)],
+    ["sh", "-c", jobtext.requeue("1")],
+    ["sh", "-c", jobtext.hold("1")],
     # not ours, but typed by people, also on the embedded cluster
     ["scancel", "--signal=USR1", "--batch", "1"],
     ["scontrol", "update", "JobId=1", "TimeLimit=5"],

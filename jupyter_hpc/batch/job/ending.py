@@ -6,6 +6,12 @@ ended well while files of it are missing ends with INCOMPLETE.
 
 from __future__ import annotations
 
+from jupyter_hpc.batch.job.going_on import (
+    GO_ON,
+    action_text,
+    decision_text,
+    is_done_text,
+)
 from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE
 from jupyter_hpc.slurm import jobtext
@@ -15,11 +21,15 @@ def ending_text(job: BatchJob) -> str:
     """The traps of the script, and what it does at its end."""
     variables = " venv=''" if job.environment.build_from is not None else ""
     variables += " copy_code=0 scratch=''" if job.staging is not None else ""
-    variables += " goes_on=0" if job.notify else ""
+    if job.goes_on:
+        part = '"$task"' if job.in_array else "1"
+        variables += f"\npart={part} next='' rest=''    # what is decided about later parts"
+        variables += f"\nthis_job={jobtext.own_id()}" if not job.in_array else ""
     return f"""\
 # ---- the end, whatever its cause ----
 program='' sidecar_pid='' code=1 interrupted=0 time_is_short=0 told_to_end=0{variables}
 
+{is_done_text(job)}\
 # Slurm warns this shell {job.warning} s or more before the time limit; the program is told.
 warned() {{
     interrupted=1 time_is_short=1
@@ -38,13 +48,11 @@ finish() {{
     trap '' USR1 TERM INT    # nothing may interrupt this, and children ignore it as well
     cd "$run" || :    # the working directory may be on scratch, which will be gone
 {indent(_stop_sidecar(job))}{indent(_remove_environment(job))}\
-    printf '{{"code": %d, "job": "%s", "time_limit": %d, "told_to_end": %d, "time": %d}}\\n' \\
-        "$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)" > "$output/.state" \\
-        && mv "$output/.state" "$output/state.json"
-    [ "$code" -eq 0 ] && date > "$output/DONE"
-{indent(_tidy(job))}{indent(_afterwards(job))}{indent(_notify_user(job))}\
+{indent(decision_text(job))}{indent(_state(job))}\
+    {_is_the_end(job)} && date > "$output/DONE"
+{indent(_tidy(job))}{indent(_table(job))}{indent(action_text(job))}{indent(_notify_user(job))}\
     say "ended with code $code"
-    exit "$code"
+{indent(_exit(job))}\
 }}
 trap warned USR1
 trap ended TERM INT
@@ -91,54 +99,53 @@ python3 "$sidecar" tidy "$output"    # the results alone stay in the folder of t
 """
 
 
-def _afterwards(job: BatchJob) -> str:
-    """What happens to the rest of a chain, to a job that is not done, or to a sweep's table."""
-    if job.sweep:
-        return 'python3 "$sidecar" table "$run" || say "the table of the runs was not written"\n'
-    if job.chain:
-        return f"""\
-# Code 0: all is done. 85: the program asks for the next part. A time limit: go on as
-# well. Any other code is a failure that the next part would only repeat.
-early=$((time_is_short + told_to_end))
-if {_goes_on(job, '"$early" -gt 0')}; then
-    say "the next part of the chain goes on from here"
-{_going_on(job)}else
-{indent(jobtext.cancel_tail(job.chain))}fi
+def _state(job: BatchJob) -> str:
+    """How the run ended, for whoever looks later; its last part tells."""
+    fields = '"code": %d, "job": "%s", "time_limit": %d, "told_to_end": %d, "time": %d'
+    values = '"$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)"'
+    if job.goes_on:
+        fields += ', "part": %d, "parts": %d, "next": "%s", "rest": "%s"'
+        values += f' \\\n    "$part" {job.chain or 0} "$next" "$rest"'
+    return f"""\
+printf '{{{fields}}}\\n' \\
+    {values} > "$output/.state" \\
+    && mv "$output/.state" "$output/state.json"
 """
-    if job.requeue:
-        return f"""\
-if {_goes_on(job, '"$time_is_short" -eq 1')}; then
-    say "back to the queue, to go on from here"
-{_going_on(job)}{indent(jobtext.requeue())}fi
-"""
-    return ""
 
 
-def _going_on(job: BatchJob) -> str:
-    """This is not the end that somebody waits for."""
-    return "    goes_on=1\n" if job.notify else ""
+def _is_the_end(job: BatchJob) -> str:
+    """The test whether all is done, and well."""
+    more = ' && [ "${next:-cancelled}" = cancelled ]' if job.goes_on else ""
+    return f'[ "$code" -eq 0 ]{more}'
+
+
+def _table(job: BatchJob) -> str:
+    if not job.sweep:
+        return ""
+    return 'python3 "$sidecar" table "$run" || say "the table of the runs was not written"\n'
+
+
+def _exit(job: BatchJob) -> str:
+    if not job.goes_on:
+        return 'exit "$code"\n'
+    return f"""\
+# A part that is followed by another, or asked for one, has not failed.
+if [ "$next" = goes-on ] || [ "$code" -eq {GO_ON} ]; then exit 0; fi
+exit "$code"
+"""
 
 
 def _notify_user(job: BatchJob) -> str:
     if not job.notify:
         return ""
     runs = len(job.sweep) or 1
+    last = '[ "$next" = goes-on ] ||\n    ' if job.goes_on else ""
     return f"""\
 # Whoever waits is told; that may take seconds, and never changes how the job ends.
 # KILL, because a child of this shell ignores TERM by now.
-[ "$goes_on" -eq 1 ] ||
-    timeout -s KILL 20 python3 "$sidecar" notify "$run" "$code" \\
+{last}timeout -s KILL 20 python3 "$sidecar" notify "$run" "$code" \\
         "{jobtext.whole_job()}" {runs} || :
 """
-
-
-def _goes_on(job: BatchJob, early: str) -> str:
-    """The test whether the program is to be started again, after a code other than 0."""
-    text = f'[ "$code" -eq 85 ] || {{ [ "$code" -ne 0 ] && [ {early} ]; }}'
-    if job.staging is None:
-        return text
-    # Without the files that did not come back it would do its work again, or the wrong one.
-    return f'[ "$copy_code" -eq 0 ] &&\n    {{ {text}; }}'
 
 
 def _remove_environment(job: BatchJob) -> str:

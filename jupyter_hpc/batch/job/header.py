@@ -19,10 +19,10 @@ def header_text(job: BatchJob) -> str:
 def batch_options(job: BatchJob) -> BatchOptions:
     """What the job needs of sbatch besides its resources."""
     array = None
-    if job.chain:
-        array = jobtext.chain_array(job.chain)
-    elif job.sweep:
+    if job.sweep:
         array = jobtext.sweep_array(len(job.sweep), job.at_once)
+    elif job.chain:
+        array = jobtext.chain_array(job.chain)
     name = "%A_%a.out" if array else "%j.out"
     folder = jobtext.safe_pattern(job.log_dir or f"{job.run_dir}/logs")
     return BatchOptions(
@@ -31,6 +31,6 @@ def batch_options(job: BatchJob) -> BatchOptions:
         array=array,
         signal=jobtext.warning_signal(job.warning),
         dependency=jobtext.after(job.after) if job.after else None,
-        requeue=job.requeue,
+        requeue=job.goes_on and not job.in_array,
         open_append=True,
     )

@@ -25,6 +25,10 @@ DEFAULT_SCRATCH_ROOTS = (
 WARNING_SECONDS = 120
 
 
+#: Until when a run goes on; see BatchJob.
+Until = Literal["done", "exit", "all"]
+
+
 @dataclass(frozen=True)
 class Environment:
     """How the job gets the right Python; several parts can be combined."""
@@ -158,8 +162,10 @@ class BatchJob:
     staging: Staging | None = None
     #: None: the program works in the notebook's folder, or among staged inputs alone.
     folder: OwnFolder | None = None
-    #: So many tasks one after the other, each going on where the last one ended.
+    #: So many parts one after the other, each going on where the last one ended.
     chain: int | None = None
+    #: What ends a chain or a requeued job: code 0, a file DONE, or nothing but its last part.
+    until: Until = "exit"
     #: The parameters of each run of a sweep.
     sweep: tuple[Mapping[str, Any], ...] = ()
     at_once: int | None = None
@@ -176,8 +182,6 @@ class BatchJob:
     log_dir: str = ""
 
     def __post_init__(self) -> None:
-        if self.chain is not None and self.sweep:
-            raise UsageError("A job is either a chain or a sweep.", "Submit one of them.")
         if self.chain is not None and self.chain < 2:
             raise UsageError("A chain has at least two parts.", "Give 2 or more.")
         if self.chain is not None and self.requeue:
@@ -185,13 +189,28 @@ class BatchJob:
                 "A chain starts its next part itself, so it is not requeued as well.",
                 "Choose one of the two.",
             )
+        if self.until == "all" and self.chain is None:
+            raise UsageError(
+                "Until all parts have run (--until all) is about a chain, and this is none.",
+                "Give the number of parts: --chain N.",
+            )
         if self.at_once is not None and self.at_once < 1:
             raise UsageError("At least one run of a sweep must run at a time.", "")
 
     @property
     def runs(self) -> int:
         """How often the program runs in all."""
-        return len(self.sweep) or self.chain or 1
+        return (len(self.sweep) or 1) * (self.chain or 1)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether one run may have several parts."""
+        return self.chain is not None or self.requeue
+
+    @property
+    def in_array(self) -> bool:
+        """Whether the parts are the tasks of an array; else the job goes back to the queue."""
+        return self.chain is not None and not self.sweep
 
     @property
     def isolated(self) -> bool:

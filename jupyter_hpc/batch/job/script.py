@@ -11,6 +11,7 @@ import shlex
 from jupyter_hpc.batch.job.ending import ending_text, indent
 from jupyter_hpc.batch.job.environment import container_words, environment_text
 from jupyter_hpc.batch.job.files import REPORT, stem
+from jupyter_hpc.batch.job.going_on import begin_text
 from jupyter_hpc.batch.job.header import header_text
 from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.job.steps import step_functions, steps_text
@@ -26,6 +27,7 @@ def script_text(job: BatchJob) -> str:
         environment_text(job),
         _own_folder(job),
         _staging_in(job),
+        begin_text(job),
         _program(job),
         _running(job),
     ]
@@ -196,7 +198,7 @@ sidecar_pid=$!
 
 
 def _patience(job: BatchJob) -> str:
-    if not job.requeue:
+    if not job.goes_on or job.in_array:
         return ""
     return f"""\
 # The job must be back in the queue before its time is over.

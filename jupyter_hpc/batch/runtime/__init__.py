@@ -23,14 +23,14 @@ PARTS = {
     SIDECAR_FILE: (
         *("log", "job/gpu_record", "job/entries", "job/patterns", "job/folder", "job/linked"),
         *("job/own_folder", "job/scratch", "job/staging", "job/copy_back", "job/run_table"),
-        *("job/notify", "job/sidecar"),
+        *("job/progress", "job/notify", "job/sidecar"),
     ),
     RUNTIME_FILE: (
         *("log", "script/state", "script/ranks", "display/layout", "display/values"),
         *("display/saving", "display/display", "display/objects", "display/pages"),
         *("display/figures", "script/shell", "script/timing", "script/parameters"),
-        *("script/libraries", "display/formulas", "script/cells", "script/namespace"),
-        *("script/own_magics", "script/shims", "display/widgets"),
+        *("script/libraries", "display/formulas", "script/signals", "script/cells"),
+        *("script/namespace", "script/own_magics", "script/shims", "display/widgets"),
     ),
 }
 

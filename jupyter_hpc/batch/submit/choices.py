@@ -11,7 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jupyter_hpc.batch.job.model import DEFAULT_REQUEST, DEFAULT_SCRATCH_ROOTS, Environment
+from jupyter_hpc.batch.job.model import (
+    DEFAULT_REQUEST,
+    DEFAULT_SCRATCH_ROOTS,
+    Environment,
+    Until,
+)
 from jupyter_hpc.batch.job.sweep import parse_sweep
 from jupyter_hpc.batch.submit.runs import job_or_task
 from jupyter_hpc.batch.submit.submit import SubmitOptions, current_environment
@@ -43,6 +48,8 @@ class Choices:
     sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     at_once: int | None = None
     chain: int | None = None
+    #: None: what the notebook is seen to do.
+    until: Until | None = None
     requeue: bool = False
     #: A single run, too, works in a folder of its own.
     isolate: bool = False
@@ -71,6 +78,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         sweep=choices.sweep,
         at_once=choices.at_once,
         chain=choices.chain,
+        until=choices.until,
         requeue=choices.requeue,
         isolate=choices.isolate,
         after=tuple(map(job_or_task, choices.after)),

@@ -31,6 +31,7 @@ from jupyter_hpc.batch.job.model import (
     Environment,
     Input,
     Staging,
+    Until,
 )
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outputs
@@ -48,6 +49,7 @@ from jupyter_hpc.batch.submit.folders import (
     overwritten_files,
     own_folder,
 )
+from jupyter_hpc.batch.submit.long_runs import default_until
 from jupyter_hpc.batch.submit.looking import estimated as estimated
 from jupyter_hpc.batch.submit.looking import looked_over
 from jupyter_hpc.batch.submit.modules import sibling_modules
@@ -89,6 +91,8 @@ class SubmitOptions:
     sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     at_once: int | None = None
     chain: int | None = None
+    #: What ends a chain; None: what the notebook is seen to do.
+    until: Until | None = None
     requeue: bool = False
     #: A single run, too, works in a folder of its own.
     isolate: bool = False
@@ -364,6 +368,7 @@ async def batch_job(
         mode=options.mode,
         environment=await located(options.environment, runner, base),
         chain=options.chain,
+        until=options.until or default_until(conversion.script),
         sweep=grid(options.sweep),
         at_once=options.at_once,
         parameters=settings,

@@ -55,7 +55,7 @@ def test_hostile_names_stay_names(text: str, tmp_path: Path) -> None:
 def test_contradictions_are_refused() -> None:
     job = GOLDEN["single"]
     for change, words in (
-        ({"chain": 3, "sweep": ({"a": 1},)}, "either a chain or a sweep"),
+        ({"until": "all"}, "about a chain"),
         ({"chain": 1}, "at least two"),
         ({"chain": 3, "requeue": True}, "not requeued as well"),
         ({"at_once": 0}, "At least one"),

@@ -89,7 +89,7 @@ def test_of_a_chain_the_last_part_tells(tmp_path: Path) -> None:
     with webhook() as hook:
         made = job(tmp_path, {"webhook": hook.address}, "raise SystemExit(85)", chain=2)
         made.run_to_end(SLURM_ARRAY_TASK_ID="1", SLURM_ARRAY_JOB_ID="6")
-        assert "the next part of the chain goes on" in made.log() and hook.told == []
+        assert "part 2 goes on from there" in made.log() and hook.told == []
         for script in made.run.glob("*.py"):
             text = script.read_text(encoding="utf-8")
             script.write_text(text.replace("SystemExit(85)", "SystemExit(0)"), encoding="utf-8")

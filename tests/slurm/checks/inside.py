@@ -63,7 +63,8 @@ async def a_job_puts_itself_back(bench: Bench) -> None:
 {jobtext.IDENTITY}
 echo "run {jobtext.restarts()}"
 if [ "{jobtext.restarts()}" -eq 0 ]; then
-    {jobtext.requeue()}    sleep 60
+    {jobtext.requeue(jobtext.own_id())}
+    sleep 60
 fi
 """
     options = BatchOptions(output=f"{home}/back-%j.out", open_append=True, requeue=True)

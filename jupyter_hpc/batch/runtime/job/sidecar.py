@@ -8,6 +8,8 @@
     python jupyter_hpc_job.py run [--plan PLAN --scratch DIR --results DIR]
                                    [--gpus FILE] [--interval SECONDS]
     python jupyter_hpc_job.py check-gpu
+    python jupyter_hpc_job.py part begin|end OUTPUT CHECKPOINTS [FOLDER …]
+                                   counts the parts of a run that goes on
     python jupyter_hpc_job.py table RUN                       writes the table of a sweep
     python jupyter_hpc_job.py notify RUN CODE JOB RUNS        tells the user of the end
 
@@ -37,6 +39,7 @@ from jupyter_hpc.batch.runtime.job.own_folder import (
     say_changed,
     tidy_own_folder,
 )
+from jupyter_hpc.batch.runtime.job.progress import begin_part, end_part
 from jupyter_hpc.batch.runtime.job.run_table import write_run_table
 from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, NoRoom, why_unsafe
 from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE, Plan, all_is_back, stage_in
@@ -109,6 +112,9 @@ def main(arguments: list[str]) -> int:
     isolating.add_argument("output")
     commands.add_parser("tidy").add_argument("output")
     commands.add_parser("check-folder").add_argument("folder")
+    part = commands.add_parser("part")
+    part.add_argument("moment", choices=["begin", "end"])
+    part.add_argument("folders", nargs="+", type=Path)
     table = commands.add_parser("table")
     table.add_argument("run")
     telling = commands.add_parser("notify")
@@ -136,6 +142,13 @@ def main(arguments: list[str]) -> int:
         return 0
     if options.command == "check-folder":
         return _check(options.folder)
+    if options.command == "part":
+        output, checkpoints, *others = options.folders
+        if options.moment == "begin":
+            print(*begin_part(output, checkpoints, others))
+        else:
+            print(end_part(output, checkpoints, others))
+        return 0
     if options.command == "table":
         write_run_table(Path(options.run))
         return 0

@@ -10,7 +10,7 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from jupyter_hpc.batch.runtime.display.figures import prepare_figures
@@ -18,6 +18,7 @@ from jupyter_hpc.batch.runtime.display.formulas import prepare_formulas
 from jupyter_hpc.batch.runtime.log import log
 from jupyter_hpc.batch.runtime.script.libraries import prepare_libraries
 from jupyter_hpc.batch.runtime.script.parameters import read_settings
+from jupyter_hpc.batch.runtime.script.signals import watch_signals
 from jupyter_hpc.batch.runtime.script.state import (
     MARK_VARIABLE,
     RUN,
@@ -27,9 +28,6 @@ from jupyter_hpc.batch.runtime.script.state import (
 )
 
 _MARKER = re.compile(r"# %% \[cell (\d+)[\]> ]")
-
-#: Called when the job is about to be ended; see on_time_limit.
-_TIME_LIMIT_ACTIONS: list[Callable[[], None]] = []
 
 
 def start(
@@ -62,7 +60,7 @@ def start(
     prepare_formulas()
     sys.excepthook = _failed
     atexit.register(_finish)
-    _watch_signals()
+    watch_signals()
     if os.environ.get(TIME_BOX_VARIABLE):
         signal.signal(signal.SIGALRM, _time_box_over)
         signal.setitimer(signal.ITIMER_REAL, float(os.environ[TIME_BOX_VARIABLE]))
@@ -151,42 +149,6 @@ def run_async(work: Coroutine[Any, Any, Any]) -> Any:
     return result
 
 
-def on_time_limit(action: Callable[[], None]) -> Callable[[], None]:
-    """Call `action` when the job is told that its time is nearly over, to save its state."""
-    _TIME_LIMIT_ACTIONS.append(action)
-    return action
-
-
-def _watch_signals() -> None:
-    """USR1 announces the end of the job's time, TERM ends it; both must not lose output."""
-    for name, handler in (("SIGUSR1", _time_is_short), ("SIGTERM", _terminated)):
-        number = getattr(signal, name, None)
-        try:
-            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, handler)
-        except ValueError:  # not in the main thread
-            pass
-
-
-def _time_is_short(*_: Any) -> None:
-    if os.getpid() != RUN.process:
-        return
-    log("the time of this job is nearly over")
-    for action in _TIME_LIMIT_ACTIONS:
-        action()
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-
-
 def _time_box_over(*_: Any) -> None:
     log(f"the time of this trial is over, in cell {RUN.cell}")
     raise SystemExit(124)
-
-
-def _terminated(*_: Any) -> None:
-    if os.getpid() != RUN.process:  # a copy, such as a worker that reads data
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
-        return
-    log(f"ended by TERM in cell {RUN.cell}")
-    raise SystemExit(128 + signal.SIGTERM)

@@ -1,0 +1,87 @@
+"""Runs in several parts: until when they go on, and whether the notebook looks ready for that."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from jupyter_hpc.batch.job.model import Until
+
+#: What a program does that goes on from a checkpoint: it loads one.
+_LOADING = frozenset(
+    {
+        *("load", "load_state_dict", "load_checkpoint", "load_model", "load_weights", "restore"),
+        *("from_pretrained", "load_from_checkpoint", "load_state", "read_pickle", "loadtxt"),
+        *("latest_checkpoint", "restore_checkpoint", "unpickle"),
+    }
+)
+#: Words that name the place or the file of a checkpoint.
+_PLACES = ("JUPYTER_HPC_CHECKPOINTS", "checkpoint", "ckpt", "resume")
+#: Packages that load their newest checkpoint by themselves under Slurm.
+_FRAMEWORKS = frozenset({"lightning", "pytorch_lightning"})
+#: The training kit, which knows its checkpoints and says when it is done.
+_KIT = "jupyter_hpc_training"
+
+
+def default_until(script: str) -> Until:
+    """`done` where the training kit or a file DONE is used, else `exit`."""
+    tree = _parsed(script)
+    if tree is None:
+        return "exit"
+    marks = any(text.rpartition("/")[2] == "DONE" for text in _texts(tree))
+    return "done" if marks or _KIT in _imported(tree) else "exit"
+
+
+def never_resumes(script: str) -> bool:
+    """Whether the program is not seen to look at a checkpoint, so that each part starts anew.
+
+    For a warning only: a file can be read in more ways than are known here.
+    """
+    tree = _parsed(script)
+    if tree is None:
+        return False
+    imported = _imported(tree)
+    if imported & _FRAMEWORKS or _KIT in imported:
+        return False
+    if any(place.lower() in text.lower() for text in _texts(tree) for place in _PLACES):
+        return False
+    calls = {_called(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    if calls & {"exists", "is_file", "isfile", "glob"} and calls & (_LOADING | {"open", "loads"}):
+        return False
+    names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
+    return not names & {"resume", "resume_from_checkpoint", "ckpt_path", "initial_epoch"}
+
+
+#: What is said of a chain or a requeued job whose notebook never looks at a checkpoint.
+NEVER_RESUMES = (
+    "Nothing in the notebook looks for a checkpoint, so that each part would begin at zero. "
+    "Save the state in $JUPYTER_HPC_CHECKPOINTS and load it at the start if it is there."
+)
+
+
+def _parsed(script: str) -> ast.Module | None:
+    try:
+        return ast.parse(script)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def _called(node: ast.Call) -> str:
+    function = node.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
