@@ -13,6 +13,7 @@ import click
 from jupyter_hpc.batch.runtime.job.own_folder import CHANGED
 from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE
 from jupyter_hpc.batch.submit import results as batch
+from jupyter_hpc.batch.submit.endings import ending_of, endings_of
 from jupyter_hpc.batch.submit.missing import Missing, missing_files
 from jupyter_hpc.batch.submit.runs import find_run
 from jupyter_hpc.cli.hosts import Host, open_host
@@ -39,7 +40,7 @@ on_option = click.option("--on", metavar="NAME", help="The cluster; without it, 
 @click.option("--json", "as_json", is_flag=True, help="One JSON list on stdout.")
 def jobs(on: str | None, as_json: bool) -> None:
     """List my jobs: waiting and running ones, and those that ended in the last day."""
-    living, ended, missing, budget = asyncio.run(_jobs(on))
+    living, ended, missing, endings, budget = asyncio.run(_jobs(on))
     costs = {job.id: cost_so_far(job, budget.rates, budget.unit) for job in living}
     costs |= {job.id: finished_cost(job, budget.rates, budget.unit) for job in ended}
     if as_json:
@@ -48,6 +49,7 @@ def jobs(on: str | None, as_json: bool) -> None:
         for row in rows:
             row["missing_files"] = missing[row["id"]].count if row["id"] in missing else 0
             row["cost"] = str(costs[row["id"]] or "")
+            row["ending"] = endings.get(row["id"], "")
         click.echo(json.dumps(rows))
         return
     if not living and not ended:
@@ -57,14 +59,15 @@ def jobs(on: str | None, as_json: bool) -> None:
     for record in ended:
         spent = f", {duration(record.elapsed)}" if record.elapsed else ""
         spent += f", {costs[record.id]}" if costs[record.id] else ""
-        click.echo(printable(f"{record.id}  {record.name}  {record.state}{spent}"))
+        why = f": {endings[record.id]}" if record.id in endings else ""
+        click.echo(printable(f"{record.id}  {record.name}  {record.state}{spent}{why}"))
     for found in dict.fromkeys(missing.values()):
         click.echo(printable(str(found)))
 
 
 async def _jobs(
     on: str | None,
-) -> tuple[list[Job], list[FinishedJob], dict[str, Missing], Budget]:
+) -> tuple[list[Job], list[FinishedJob], dict[str, Missing], dict[str, str], Budget]:
     async with open_host(on) as host:
         client = SlurmClient(host.runner)
         queue = await client.recent_jobs()
@@ -81,7 +84,9 @@ async def _jobs(
         recent = [job for job in queue if job.phase is Phase.ENDED and job.id not in known]
         missing = await missing_files(host.runner, [*known, *(job.id for job in recent)])
         budget = host.profile.budget if host.profile is not None else Budget()
-    return living, ended + [left_queue(job) for job in recent], missing, budget
+        ended += [left_queue(job) for job in recent]
+        endings = await endings_of(host.runner, client, ended)
+    return living, ended, missing, endings, budget
 
 
 def _living(job: Job) -> str:
@@ -186,18 +191,20 @@ def results(job_id: str, on: str | None, output: Path | None) -> int:
     Exit 74: files of the job are not back from scratch, so there was nothing to fetch.
     """
     target = output or Path(f"results-{job_id}")
-    fetched, missing = asyncio.run(_results(job_id, on, target))
+    fetched, missing, ending = asyncio.run(_results(job_id, on, target))
     count = len(fetched.written)
     for path, why in fetched.left.items():
         click.echo(printable(f"{path}: not fetched, because {why}"), err=True)
     if count or fetched.left:
         click.echo(f"{count} file{'' if count == 1 else 's'} in {target}")
-    else:
+    elif not ending:
         click.echo(f"Job {job_id} has no results yet.")
     for file in fetched.written:
         if file.name == CHANGED:
             told = f"Files that the run had only links to were changed while it ran: {file}"
             click.echo(printable(told), err=True)
+    if ending:
+        click.echo(printable(ending), err=bool(count))
     if missing is None:
         return 0
     click.echo(printable(str(missing)), err=True)
@@ -206,7 +213,8 @@ def results(job_id: str, on: str | None, output: Path | None) -> int:
 
 async def _results(
     job_id: str, on: str | None, target: Path
-) -> tuple[batch.Fetched, Missing | None]:
+) -> tuple[batch.Fetched, Missing | None, str]:
+    """What was fetched, what is missing, and of a job that is over without all how it ended."""
     async with open_host(on) as host:
         found = await batch.results_of(host.runner, job_id)
         with click.progressbar(
@@ -221,7 +229,14 @@ async def _results(
             fetched = await batch.fetch_results(host.runner, found, target, progress)
         over = [job_id] if await _is_over(SlurmClient(host.runner), job_id) else []
         missing = await missing_files(host.runner, [job_id], over)
-        return fetched, missing.get(job_id)
+
+        ending = ""
+        if over and (not fetched.written or await batch.exit_code(host.runner, job_id) != 0):
+            ending, _ = await ending_of(host.runner, SlurmClient(host.runner), job_id)
+            if not fetched.written:
+                where = f"What it left is in {found.run_dir}."
+                ending = f"Job {job_id} left no results. {ending} {where}"
+        return fetched, missing.get(job_id), ending
 
 
 async def _is_over(client: SlurmClient, job_id: str) -> bool:

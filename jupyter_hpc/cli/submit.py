@@ -18,6 +18,7 @@ from jupyter_hpc.batch.job.sweep import parse_setting, parse_sweep
 from jupyter_hpc.batch.preflight.findings import counted
 from jupyter_hpc.batch.submit import submit as batch
 from jupyter_hpc.batch.submit.choices import Choices, profile_environment, submit_options
+from jupyter_hpc.batch.submit.endings import ending_of, left_by
 from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.results import exit_code
 from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts
@@ -34,6 +35,8 @@ from jupyter_hpc.text import printable
 
 #: Seconds between two looks at a job that is waited for.
 _WAIT_POLL_SECONDS = 20.0
+#: Accounting knows of an end some seconds later than the queue; so long it is waited for.
+_RECORD_SECONDS = 8
 #: Seconds for which the cluster may give no answer while a job is waited for.
 _MAX_SILENCE_SECONDS = 1800.0
 
@@ -282,6 +285,8 @@ async def _wait(client: SlurmClient, runner: Runner, job_id: str) -> int:
                 _tell(shown := state)
             if all(job.phase is Phase.ENDED for job in jobs):
                 break
+            if jobs and await _is_held(runner, jobs, job_id):
+                break  # nothing more happens until a person releases it
         except HpcError as error:
             # A job takes days, and a controller is restarted now and then.
             silent_since = silent_since or time.monotonic()
@@ -290,11 +295,37 @@ async def _wait(client: SlurmClient, runner: Runner, job_id: str) -> int:
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, _WAIT_POLL_SECONDS)
     code = await exit_code(runner, job_id)
+    # Accounting lags behind the queue by seconds.
+    found = await _ending(client, runner, job_id)
+    if found:
+        click.echo(printable(found), err=True)
     for missing in (await missing_files(runner, [job_id], over=[job_id])).values():
         click.echo(printable(str(missing)), err=True)
     if code is not None:
         return code
     # It never came to its end: cancelled while it waited, or killed with its node.
     detail = await client.job_detail(job_id)
-    click.echo(printable(f"Job {job_id} ended without a result: {detail.state}."), err=True)
     return detail.exit_code or 1
+
+
+async def _is_held(runner: Runner, jobs: Sequence[Job], job_id: str) -> bool:
+    """Whether all that is left of a job waits because it got nowhere."""
+    if any(job.phase is not Phase.PENDING for job in jobs):
+        return False
+    names = [job.id if job.id.replace("_", "").isdigit() else job_id for job in jobs]
+    left = await left_by(runner, names)
+    return bool(left) and all(each.held for each in left.values())
+
+
+async def _ending(client: SlurmClient, runner: Runner, job_id: str) -> str:
+    """How a job that has left the queue ended; "" if there is nothing to say of it."""
+    for _ in range(_RECORD_SECONDS):
+        text, over = await ending_of(runner, client, job_id)
+        if over:
+            break
+        await asyncio.sleep(1.0)
+    rest = (await left_by(runner, [job_id])).get(job_id)
+    said = [rest.rest] if rest is not None and rest.rest else []
+    if await exit_code(runner, job_id) != 0 and text and text not in said:
+        said.insert(0, text)
+    return "\n".join(said)

@@ -23,7 +23,7 @@ from jupyter_hpc.slurm.fields import (
 )
 from jupyter_hpc.slurm.ids import job_ids
 from jupyter_hpc.slurm.models import FinishedJob, Usage
-from jupyter_hpc.slurm.states import canonical_state
+from jupyter_hpc.slurm.states import canonical_state, telling_state
 from jupyter_hpc.slurm.units import (
     read_memory_mb,
     read_seconds,
@@ -144,6 +144,7 @@ def _finished(row: Mapping[str, Any], steps: list[Mapping[str, Any]] | None) -> 
         work_dir=row["work_dir"],
         comment=row["comment"],
         usage=usage_of(steps) if steps else None,
+        step_state=telling_state(step["state_text"] for step in steps or ()),
     )
 
 

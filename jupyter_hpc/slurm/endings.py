@@ -72,9 +72,12 @@ def explain_state(
     signal: int | None = None,
     reason: str = "",
     cancelled_by: str | None = None,
+    step_state: str = "",
 ) -> Ending:
-    """How a job ended, with what its exit code and reason add to the state."""
+    """How a job ended, with what its exit code, reason and steps add to the state."""
     word = canonical_state(state)
+    if word == "FAILED" and step_state:
+        word = step_state
     if word == "CANCELLED" and cancelled_by:
         return Ending(
             f"The job was cancelled by {printable(cancelled_by, 60)}.",

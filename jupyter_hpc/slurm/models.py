@@ -174,6 +174,7 @@ class FinishedJob:
     work_dir: str
     comment: str
     usage: Usage | None = None
+    step_state: str = ""  #: of the step that explains most, where steps were asked for
 
     @property
     def phase(self) -> Phase:

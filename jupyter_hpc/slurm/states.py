@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 
@@ -89,3 +89,16 @@ def canonical_state(text: str) -> str:
 def phase_of(state: str) -> Phase:
     """What `state` means; a word of a newer Slurm gives Phase.UNKNOWN."""
     return _PHASE_OF.get(canonical_state(state), Phase.UNKNOWN)
+
+
+#: States of a step that explain the end of its job, the most telling first.
+_TELLING = ("OUT_OF_MEMORY", "NODE_FAIL", "TIMEOUT", "PREEMPTED")
+
+
+def telling_state(states: Iterable[str]) -> str:
+    """The state that explains most of those of a job's steps; "" if none explains anything.
+
+    A program is a step: what ended it is recorded there, of the job only that it failed.
+    """
+    found = {canonical_state(state) for state in states}
+    return next((state for state in _TELLING if state in found), "")

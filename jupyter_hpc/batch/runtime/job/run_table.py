@@ -22,12 +22,19 @@ TABLE_NAME = "runs.csv"
 _NUMBER = re.compile(r"\b([A-Za-z][\w ./-]{0,30}?)\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\b")
 
 
+#: Lines of Slurm and of ours, which hold no results of the program.
+_NOT_THE_PROGRAM = re.compile(
+    r"\[jupyter-hpc\]|(slurm\w*|srun|sbatch|salloc|scancel|scontrol|sacct|squeue)(-\S+)?(\[\S+\])?:"
+)
+#: Dates and times of day are no numbers with a name.
+_CLOCK = re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\b\d?\d:\d\d(?::\d\d)?\b")
+
 #: What counts the steps before the name of a number: "epoch 3/10 - ".
 _COUNTED = re.compile(r"^.*\b\d+(?:/\d+)?[^\w]+")
 
 
 class RunRow:
-    """One run; `state` is waiting, running, done, incomplete, failed or stopped.
+    """One run; `state` is waiting, running, goes on, held, done, incomplete, failed or stopped.
 
     An incomplete run has ended well, but not all of its files are back.
     """
@@ -45,6 +52,8 @@ class RunRow:
         elif self.code is not None:
             early = ended.get("time_limit") or ended.get("told_to_end")
             self.state = "stopped" if early else "failed"
+            if ended.get("next") in ("goes-on", "held"):
+                self.state = "goes on" if ended["next"] == "goes-on" else "held"
             if self.code == INCOMPLETE and any(output.glob(f"files*/{MISSING}")):
                 self.state = "incomplete"
         self.figures = sum(1 for _ in (output / "figures").glob("*")) if output.is_dir() else 0
@@ -106,9 +115,10 @@ def _last_numbers(log: Path | None) -> dict[str, float]:
         file.seek(max(0, log.stat().st_size - 20_000))
         lines = file.read().decode("utf-8", "replace").splitlines()
     for line in reversed(lines):
-        if line.startswith("[jupyter-hpc]"):
+        if _NOT_THE_PROGRAM.match(line):
             continue
-        found = [(name.strip(), float(value)) for name, value in _NUMBER.findall(line)]
+        plain = _CLOCK.sub("", line)
+        found = [(name.strip(), float(value)) for name, value in _NUMBER.findall(plain)]
         short = [(_COUNTED.sub("", name) or name, value) for name, value in found]
         if found:
             return dict(short if len(dict(short)) == len(dict(found)) else found)

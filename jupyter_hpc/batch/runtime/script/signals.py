@@ -26,6 +26,8 @@ class _Program:
     """What the program itself has registered for USR1."""
 
     handler: Any = signal.SIG_DFL
+    #: Slurm and the shell of the job both tell it to end; once is enough.
+    ends = False
 
 
 def on_time_limit(action: Callable[[], None]) -> Callable[[], None]:
@@ -86,5 +88,8 @@ def _terminated(*_: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
         return
+    if _Program.ends:
+        return
+    _Program.ends = True
     log(f"ended by TERM in cell {RUN.cell}")
     raise SystemExit(128 + signal.SIGTERM)

@@ -1,0 +1,125 @@
+"""What the end of a job's log says of its failure: known causes, each with what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from jupyter_hpc.slurm.endings import Ending
+from jupyter_hpc.text import printable
+
+#: So much of the end of a log is looked at.
+LOG_END_BYTES = 16_000
+
+_Found = re.Match[str]
+
+
+def _gpu_memory(found: _Found) -> Ending:
+    asked = re.search(r"Tried to allocate ([\d.]+ ?[KMGT]i?B)", found.string[found.start() :])
+    amount = f" when it asked for {asked[1]} more" if asked else ""
+    return Ending(
+        f"The memory of the GPU was full{amount} (CUDA out of memory).",
+        "Use a smaller batch, or a GPU with more memory: --gpu-type.",
+        "gpu_memory",
+    )
+
+
+def _memory(found: _Found) -> Ending:
+    return Ending(
+        "The program used more memory than the job had asked for, and was killed.",
+        "Ask for more with --mem, or load less at once: a smaller batch, fewer workers.",
+        "out_of_memory",
+    )
+
+
+def _python_memory(found: _Found) -> Ending:
+    return Ending(
+        "The program could not get the memory that it asked for (MemoryError).",
+        "Ask for more with --mem, or load less at once.",
+        "out_of_memory",
+    )
+
+
+def _disk_full(found: _Found) -> Ending:
+    return Ending(
+        f"A disk is full: {_file_of(found)} could not be written (No space left on device).",
+        "If it is a node's own disk, another node may have more room "
+        "(--option=--exclude=NODE); else delete what is not needed there.",
+        "disk_full",
+    )
+
+
+def _quota(found: _Found) -> Ending:
+    return Ending(
+        f"A quota is used up: {_file_of(found)} could not be written (Disk quota exceeded).",
+        "Delete what is not needed there, or write to a file system with more room.",
+        "quota",
+    )
+
+
+def _module(found: _Found) -> Ending:
+    name = printable(found["name"], 60)
+    package = name.partition(".")[0]
+    return Ending(
+        f"The job's Python has no module {name!r}.",
+        f"Install {package} in the environment of the job, or name another one: "
+        "--conda, --venv, --build.",
+        "module",
+    )
+
+
+def _file_of(found: _Found) -> str:
+    """The file in the line of the error, else in the line of code that Python shows before it."""
+    line_end = found.string.find("\n", found.end())
+    rest = found.string[found.end() : line_end if line_end >= 0 else None]
+    before, _, line = found.string[: found.start()].rpartition("\n")
+    named = re.match(r":\s*b?(['\"])(?P<path>.+?)\1", rest)
+    # "cp: error writing 'a/b': No space left on device"
+    named = named or re.search(r"['‘](?P<path>[^'’]+)['’]: (?:\[Errno \d+\] )?$", line)
+    if named is None:
+        code = [text for text in before.splitlines()[-8:] if re.match(r" {4}\s*\S", text)]
+        quoted = re.findall(r"['\"]([^'\"\s]*[./][^'\"\s]*)['\"]", "\n".join(code))
+        return printable(quoted[-1], 200) if quoted else "a file"
+    return printable(named["path"], 200)
+
+
+#: The newest in the log counts; of two that end at the same place the first here.
+_KNOWN: tuple[tuple[re.Pattern[str], Callable[[_Found], Ending]], ...] = (
+    (
+        re.compile(r"CUDA out of memory|(?:HIP|CUDA) error: out of memory|OutOfMemoryError"),
+        _gpu_memory,
+    ),
+    (
+        re.compile(
+            r"oom[_-]kill event|OOM Killed|out-of-memory handler|"
+            r"Exceeded (?:job|step) memory limit|Out Of Memory"
+        ),
+        _memory,
+    ),
+    (re.compile(r"No space left on device"), _disk_full),
+    (re.compile(r"Disk quota exceeded"), _quota),
+    (
+        re.compile(r"^ModuleNotFoundError: No module named '(?P<name>[\w.]+)'", re.MULTILINE),
+        _module,
+    ),
+    (re.compile(r"^MemoryError\b|^numpy\S*MemoryError", re.MULTILINE), _python_memory),
+)
+
+
+def recognised(log_end: str, nodes: str = "") -> Ending | None:
+    """The cause of a failure that the end of its log names; None if it names none that is known.
+
+    `nodes` is where the job ran. Only for jobs that failed: a program may print such words and
+    go on.
+    """
+    text = log_end[-LOG_END_BYTES:]
+    newest: tuple[int, Ending] | None = None
+    for pattern, explain in _KNOWN:
+        matches = list(pattern.finditer(text))
+        if matches and (newest is None or matches[-1].start() > newest[0]):
+            newest = (matches[-1].start(), explain(matches[-1]))
+    if newest is None:
+        return None
+    ending = newest[1]
+    return replace(ending, advice=ending.advice.replace("=NODE", f"={nodes or 'NODE'}"))

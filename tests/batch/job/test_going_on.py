@@ -1,0 +1,186 @@
+"""Chains, requeues and sweeps of chains: which part follows, which does not, and what is said."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_hpc.batch.runtime.job.progress import begin_part, end_part
+from tests.batch.jobs import LocalJob
+from tests.batch.notebooks import converted
+
+#: Saves a checkpoint if it is told to, and ends with a code.
+CELL = """
+import os, sys
+CODE, SAVE, MARK = 0, 1, 0
+folder = os.environ['JUPYTER_HPC_CHECKPOINTS']
+if SAVE:
+    with open(folder + '/state.json', 'a') as file:
+        file.write('x')
+if MARK:
+    open(folder + '/DONE', 'w').close()
+sys.exit(CODE)
+"""
+
+
+def part(tmp_path: Path, parameters: dict[str, int], task: int = 1, **values: Any) -> LocalJob:
+    """One part of a run in the folder of the parts before it."""
+    job = LocalJob(
+        tmp_path, converted(tmp_path / "s", [CELL]), staging=None, parameters=parameters, **values
+    )
+    job.calls.unlink(missing_ok=True)
+    array = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": str(task)}
+    job.code = job.run_to_end(**(array if "chain" in values or "sweep" in values else {}))
+    return job
+
+
+@pytest.mark.parametrize(
+    ("until", "code", "mark", "called", "done"),
+    [
+        ("exit", 0, 0, ["scancel 5_[2-3]"], True),
+        ("exit", 85, 0, [], False),
+        ("exit", 1, 0, ["scancel 5_[2-3]"], False),
+        ("done", 0, 0, [], False),
+        ("done", 0, 1, ["scancel 5_[2-3]"], True),
+        ("done", 85, 0, [], False),
+        ("done", 1, 0, ["scancel 5_[2-3]"], False),
+        ("all", 0, 0, [], False),
+        ("all", 85, 0, [], False),
+        ("all", 1, 0, ["scancel 5_[2-3]"], False),
+    ],
+)
+def test_what_follows_a_part_of_each_kind(
+    tmp_path: Path, until: Any, code: int, mark: int, called: list[str], done: bool
+) -> None:
+    job = part(tmp_path, {"CODE": code, "MARK": mark}, chain=3, until=until)
+    assert job.called() == called, job.log()
+    assert (job.run / "output" / "DONE").exists() is done
+    assert job.code == (code if code == 1 else 0), "a part that asks for more has not failed"
+    said = "goes on from there" if not called else "up to part 3, were cancelled"
+    assert said in job.state()["rest"] and said in job.log()
+    assert job.state()["code"] == code
+
+
+def test_the_last_part_of_each_kind(tmp_path: Path) -> None:
+    job = part(tmp_path / "all", {}, 3, chain=3, until="all")
+    assert job.code == 0 and (job.run / "output" / "DONE").exists() and not job.called()
+    job = part(tmp_path / "done", {}, 3, chain=3, until="done")
+    assert "is not done" in job.log() and not (job.run / "output" / "DONE").exists()
+    job = part(tmp_path / "exit", {"CODE": 85}, 3, chain=3)
+    assert job.code == 0 and "more parts" in job.state()["rest"] and not job.called()
+
+
+def test_two_parts_without_a_newer_checkpoint_hold_the_rest(tmp_path: Path) -> None:
+    stuck = {"CODE": 85, "SAVE": 0}
+    assert part(tmp_path, stuck, 1, chain=5).called() == []
+    job = part(tmp_path, stuck, 2, chain=5)
+    assert job.called() == ["scontrol hold 5_[3-5]"], job.log()
+    assert "Held after part 2" in job.log() and "scontrol release 5" in job.state()["rest"]
+    # Whoever lets it go on means it: the count begins anew.
+    assert part(tmp_path, stuck, 3, chain=5).called() == []
+    assert part(tmp_path, {"CODE": 85}, 4, chain=5).called() == [], "one that got on"
+
+
+def test_a_requeue_without_progress_is_held(tmp_path: Path) -> None:
+    stuck = {"CODE": 85, "SAVE": 0}
+    assert part(tmp_path, stuck, requeue=True).called() == ["scontrol requeue 7"]
+    job = part(tmp_path, stuck, requeue=True)
+    assert job.called() == ["scontrol requeue 7", "scontrol hold 7"], job.log()
+
+
+def test_killed_parts_are_counted_at_the_next_beginning(tmp_path: Path) -> None:
+    assert begin_part(tmp_path, tmp_path / "c", []) == (1, 0)
+    assert begin_part(tmp_path, tmp_path / "c", []) == (2, 1)
+    assert begin_part(tmp_path, tmp_path / "c", []) == (3, 2)
+    assert end_part(tmp_path, tmp_path / "c", []) == 3
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "a").write_text("x", encoding="utf-8")
+    assert begin_part(tmp_path, tmp_path / "c", []) == (4, 0), "let go on by a person"
+    assert end_part(tmp_path, tmp_path / "c", []) == 1
+
+
+def test_a_part_after_two_killed_ones_is_not_started(tmp_path: Path) -> None:
+    output = tmp_path / "run" / "output"
+    output.mkdir(parents=True)
+    for _ in range(2):
+        begin_part(output, tmp_path / "run" / "checkpoints", [])
+    job = part(tmp_path, {}, 3, chain=5)
+    assert "part 3 is not started" in job.log() and job.called() == ["scontrol hold 5_[4-5]"]
+
+
+def test_what_counts_as_a_checkpoint_outside_of_its_folder(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "data").mkdir(parents=True)
+    begin_part(tmp_path, tmp_path / "c", [work])
+    (work / "notes.txt").write_text("x", encoding="utf-8")
+    assert end_part(tmp_path, tmp_path / "c", [work]) == 1
+    (work / "hpc_ckpt_1.ckpt").write_text("x", encoding="utf-8")
+    assert end_part(tmp_path, tmp_path / "c", [work]) == 0
+
+
+@pytest.mark.parametrize("chain", [None, 2])
+def test_runs_of_a_sweep_go_back_to_the_queue_one_by_one(tmp_path: Path, chain: int | None) -> None:
+    values: dict[str, Any] = {"sweep": ({"CODE": 85}, {"CODE": 0}), "chain": chain}
+    values["requeue"] = chain is None
+    job = part(tmp_path, {}, 1, **values)
+    assert job.called() == ["scontrol requeue 5_1"], job.log()
+    assert "1,85,goes on,85," in (job.run / "output" / "runs.csv").read_text(encoding="utf-8")
+    again = part(tmp_path, {}, 1, **values)
+    assert again.called() == ([] if chain else ["scontrol requeue 5_1"]), again.log()
+    assert part(tmp_path, {}, 2, **values).called() == []
+    assert "#SBATCH --requeue" in (job.run / "job.sbatch").read_text(encoding="utf-8")
+    assert "#SBATCH --array=1-2\n" in (job.run / "job.sbatch").read_text(encoding="utf-8")
+
+
+#: Registers for USR1 as Lightning does: only where it finds no handler; and gives it back.
+FRAMEWORK = """
+import os, signal, sys, time
+assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
+def save(number, frame):
+    print('saved by the framework', flush=True)
+before = signal.signal(signal.SIGUSR1, save)
+assert before is signal.SIG_DFL and signal.getsignal(signal.SIGUSR1) is save
+"""
+WAIT = """
+print('ready', flush=True)
+end = time.monotonic() + 60
+while time.monotonic() < end and not os.path.exists(os.environ['JUPYTER_HPC_OUTPUT'] + '/over'):
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("registers", [True, False])
+def test_usr1_belongs_to_whoever_registers_it(tmp_path: Path, registers: bool) -> None:
+    last = "signal.signal(signal.SIGUSR1, before)\nos.kill(os.getpid(), signal.SIGUSR1)\n"
+    cells = [FRAMEWORK, WAIT, last, "print('alive')"] if registers else [f"import os, time{WAIT}"]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells), staging=None)
+    job.start()
+    job.wait_for("ready")
+    assert job.process is not None
+    os.kill(job.process.pid, signal.SIGUSR1)
+    job.wait_for("the time of this job is nearly over")
+    if registers:
+        job.wait_for("saved by the framework")
+    (job.run / "output" / "over").touch()
+    assert job.wait() == 0, job.log()
+    assert job.log().count("saved by the framework") == int(registers)
+    assert ("alive" in job.log()) is registers
+
+
+def test_lines_of_slurm_hold_no_metrics(tmp_path: Path) -> None:
+    from jupyter_hpc.batch.runtime.job.run_table import RunRow
+
+    (tmp_path / "logs").mkdir()
+    lines = [
+        "epoch 3 loss: 0.25",
+        "slurmstepd-cpu01: error: *** JOB 4 ON cpu01 CANCELLED AT 2026-11-18T17:15:34 DUE TO *",
+        "slurmstepd: error: *** STEP 4.0 ON cpu01 CANCELLED AT 2026-11-18T17:15:34 ***",
+        "srun: error: cpu01: task 0: Exited with exit code: 143",
+        "2026-11-18 17:15:34 ended at 17:15",
+    ]
+    (tmp_path / "logs" / "4_1.out").write_text("\n".join(lines), encoding="utf-8")
+    assert RunRow(tmp_path, "1").metrics == {"loss": 0.25}

@@ -1,0 +1,86 @@
+"""How jobs end on a real Slurm: the cause that is said is the true one, with what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.batch.test_on_slurm import SMALL, User, alice, logs
+from tests.cluster.layout import ENV_PATH
+
+__all__ = ["alice"]
+
+#: Notebook, what it does, and what is said of its end.
+FAILURES = {
+    "memory": ("x = [b'x' * 10_000_000 for _ in range(100)]", "more memory than", "--mem"),
+    "disk": (
+        "open('/tmp/small/weights.bin', 'wb').write(bytes(3_000_000))",
+        "/tmp/small/weights.bin could not be written (No space left",
+        "--exclude=cpu01",
+    ),
+    "quota": (
+        # Nothing here has a quota; the error is the system's own.
+        "import errno, os\nraise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), 'a/weights.pt')",
+        "a/weights.pt could not be written (Disk quota exceeded)",
+        "more room",
+    ),
+    "module": ("import no_such_package", "has no module 'no_such_package'", "--venv"),
+    "gpu": (
+        # The words of torch 2.13; no GPU is here to say them.
+        "class OutOfMemoryError(RuntimeError): __module__ = 'torch'\n"
+        "raise OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a "
+        "total capacity of 39.39 GiB of which 1.13 GiB is free.')",
+        "The memory of the GPU was full when it asked for 2.00 GiB more",
+        "smaller batch",
+    ),
+    "code": ("import sys\nsys.exit(3)", "exit code 3", "end of its log"),
+}
+
+
+@pytest.mark.timeout(180)
+def test_each_failure_is_named_with_what_to_do(alice: User) -> None:
+    small = "mkdir -p /tmp/small && mount -t tmpfs -o size=2m,mode=1777 tmpfs /tmp/small"
+    assert alice.cluster.run("cpu01", ["sh", "-c", small]).returncode == 0
+    try:
+        jobs = {}
+        for name, (cell, _, _) in FAILURES.items():
+            alice.notebook(f"{name}.ipynb", [cell])
+            jobs[name] = alice.submit(f"{name}.ipynb", *SMALL)
+        alice.wait_for_end(120)
+    finally:
+        alice.cluster.run("cpu01", ["umount", "--lazy", "/tmp/small"])
+    alice.waiting(lambda: len(_recorded(alice, jobs)) == len(jobs), 30)
+    listed = _recorded(alice, jobs)
+    for name, (_, cause, advice) in FAILURES.items():
+        said = listed[jobs[name][0]]
+        assert cause in said and advice in said, (name, said, logs(jobs[name][1]))
+    words = [f"{ENV_PATH}/bin/jupyter-hpc", "results", jobs["memory"][0]]
+    done = alice.cluster.run("login1", words, user="alice", cwd=alice.folder)
+    assert "more memory than" in done.stderr, done.stdout + done.stderr
+    alice.notebook("waited.ipynb", [FAILURES["module"][0]])
+    words = [f"{ENV_PATH}/bin/jupyter-hpc", "submit", "waited.ipynb", "--wait", *SMALL]
+    done = alice.cluster.run("login1", words, user="alice", cwd=alice.folder, timeout=90)
+    assert done.returncode == 1 and "has no module 'no_such_package'" in done.stderr, done.stderr
+
+
+def _recorded(alice: User, jobs: dict[str, tuple[str, Path]]) -> dict[str, str]:
+    """What `jobs` says of the end of each of them that accounting knows."""
+    rows = json.loads(alice.hpc("jobs", "--json"))
+    wanted = {job_id for job_id, _ in jobs.values()}
+    return {row["id"]: row["ending"] for row in rows if row["id"] in wanted and row["ending"]}
+
+
+@pytest.mark.timeout(120)
+def test_a_killed_batch_shell_is_no_job_without_results_yet(alice: User) -> None:
+    alice.notebook("killed.ipynb", ["import time\nprint('runs', flush=True)\ntime.sleep(600)"])
+    job, run = alice.submit("killed.ipynb", *SMALL)
+    alice.waiting(lambda: "runs" in logs(run))
+    kill = "for file in /proc/[0-9]*/cmdline; do grep -q slurm_script $file && "
+    kill += "kill -9 $(echo $file | cut -d/ -f3); done"
+    alice.cluster.run("cpu01", ["sh", "-c", kill], user="alice")
+    alice.wait_for_end()
+    alice.waiting(lambda: "FAILED" in alice.hpc("jobs"), 30)
+    shown = alice.hpc("results", job)
+    assert "left no results" in shown and run.name in shown and "killed" in shown, shown
