@@ -142,6 +142,8 @@ class LocalJob:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         self.process: subprocess.Popen[bytes] | None = None
+        #: The code of the last start, for whoever notes it.
+        self.ended_with: int | None = None
 
     def start(self, job_id: int = 7, **environment: str) -> None:
         script = self.run / "job.sbatch"

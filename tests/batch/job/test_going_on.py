@@ -34,7 +34,7 @@ def part(tmp_path: Path, parameters: dict[str, int], task: int = 1, **values: An
     )
     job.calls.unlink(missing_ok=True)
     array = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": str(task)}
-    job.code = job.run_to_end(**(array if "chain" in values or "sweep" in values else {}))
+    job.ended_with = job.run_to_end(**(array if "chain" in values or "sweep" in values else {}))
     return job
 
 
@@ -59,7 +59,7 @@ def test_what_follows_a_part_of_each_kind(
     job = part(tmp_path, {"CODE": code, "MARK": mark}, chain=3, until=until)
     assert job.called() == called, job.log()
     assert (job.run / "output" / "DONE").exists() is done
-    assert job.code == (code if code == 1 else 0), "a part that asks for more has not failed"
+    assert job.ended_with == (code if code == 1 else 0), "a part that asks for more has not failed"
     said = "goes on from there" if not called else "up to part 3, were cancelled"
     assert said in job.state()["rest"] and said in job.log()
     assert job.state()["code"] == code
@@ -67,11 +67,11 @@ def test_what_follows_a_part_of_each_kind(
 
 def test_the_last_part_of_each_kind(tmp_path: Path) -> None:
     job = part(tmp_path / "all", {}, 3, chain=3, until="all")
-    assert job.code == 0 and (job.run / "output" / "DONE").exists() and not job.called()
+    assert job.ended_with == 0 and (job.run / "output" / "DONE").exists() and not job.called()
     job = part(tmp_path / "done", {}, 3, chain=3, until="done")
     assert "is not done" in job.log() and not (job.run / "output" / "DONE").exists()
     job = part(tmp_path / "exit", {"CODE": 85}, 3, chain=3)
-    assert job.code == 0 and "more parts" in job.state()["rest"] and not job.called()
+    assert job.ended_with == 0 and "more parts" in job.state()["rest"] and not job.called()
 
 
 def test_two_parts_without_a_newer_checkpoint_hold_the_rest(tmp_path: Path) -> None:

@@ -63,13 +63,13 @@ def newest_checkpoint(checkpoints: Path, others: list[Path]) -> int:
 
 def begin_part(output: Path, checkpoints: Path, others: list[Path]) -> tuple[int, int]:
     """Note that a part begins; its number, and how many before it got nowhere."""
-    record = _read(output)
+    record = _read_progress(output)
     idle = int(record.get("idle", 0))
     if record.get("open"):  # the part before was killed before it came to its end
         idle = _counted(record, _look(checkpoints, others))
     part = int(record.get("part", 0)) + 1
     found = _look(checkpoints, others)
-    _write(output, {"part": part, "idle": idle, "found": found, "open": True})
+    _write_progress(output, {"part": part, "idle": idle, "found": found, "open": True})
     return part, idle
 
 
@@ -78,10 +78,10 @@ def end_part(output: Path, checkpoints: Path, others: list[Path]) -> int:
 
     Once there are MAX_IDLE_PARTS the count begins anew: whoever lets the rest go on means it.
     """
-    record = _read(output)
+    record = _read_progress(output)
     idle = _counted(record, _look(checkpoints, others))
     kept = 0 if idle >= MAX_IDLE_PARTS else idle
-    _write(output, {**record, "idle": kept, "open": False})
+    _write_progress(output, {**record, "idle": kept, "open": False})
     return idle
 
 
@@ -100,7 +100,7 @@ def _look(checkpoints: Path, others: list[Path]) -> int | None:
         return None
 
 
-def _read(output: Path) -> dict[str, Any]:
+def _read_progress(output: Path) -> dict[str, Any]:
     try:
         record = json.loads((output / PROGRESS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -108,7 +108,7 @@ def _read(output: Path) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _write(output: Path, record: dict[str, Any]) -> None:
+def _write_progress(output: Path, record: dict[str, Any]) -> None:
     draft = output / (PROGRESS_FILE + ".draft")
     draft.write_text(json.dumps(record), encoding="utf-8")
     os.replace(draft, output / PROGRESS_FILE)
