@@ -125,13 +125,16 @@ async def test_a_sweep_gives_each_run_its_arguments_and_folder(
 
 
 async def test_what_is_done_is_not_done_again_after_a_requeue(folder: Path, tmp_path: Path) -> None:
-    (folder / "wait.py").write_text("import time\nprint('waiting', flush=True)\ntime.sleep(60)\n")
+    ticking = (
+        "import time\nfor n in range(900):\n    print('tick', flush=True)\n    time.sleep(0.1)\n"
+    )
+    (folder / "wait.py").write_text(ticking)
     run = Run(await prepared("train.py", "wait.py", requeue=True), tmp_path)
     process = run.start()
-    eventually(lambda: "waiting" in run.log.read_text())
+    eventually(lambda: "tick" in run.log.read_text())
     os.kill(process.pid, signal.SIGUSR1)  # the time is short: the program is not ended by it
-    eventually(lambda: "the time limit is near" in run.log.read_text())
-    assert process.poll() is None
+    eventually(lambda: "tick" in run.log.read_text().partition("the time limit is near")[2])
+    assert "ended with code" not in run.log.read_text()
     os.killpg(process.pid, signal.SIGTERM)
     assert process.wait(60) == 0, "it goes on, which is no failure"
     (run.folder / "scripts" / "wait.py").write_text("print('second time')\n")
