@@ -14,6 +14,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import ENV_PATH
 from tests.connect.real.sessions import command, environment
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -138,5 +139,15 @@ def test_errors_stop_and_force_queues_a_job_that_ends_at_its_setup(
     assert done.returncode == 0, done.stderr
     assert "Cost: at most 1 SBU" in done.stderr
     assert "Found before the queue: 1 warning." in done.stderr
-    log = _hpc(laptop, tmp_path, "log", done.stdout.strip(), "--on", "mini").stdout
+    job = done.stdout.strip()
+    log = _hpc(laptop, tmp_path, "log", job, "--on", "mini").stdout
     assert "site is loaded" in log
+
+    def row() -> dict[str, object] | None:
+        shown = _hpc(laptop, tmp_path, "jobs", "--on", "mini", "--json").stdout
+        rows = [each for each in json.loads(shown) if each["id"] == job]
+        return rows[0] if rows and rows[0].get("elapsed") is not None else None
+
+    ended = eventually(row)  # the database lags behind the queue
+    hourly = round(int(str(ended["elapsed"])) * 12 / 3600, 2)
+    assert ended["cost"] == f"{hourly:g} SBU"

@@ -61,6 +61,24 @@ def sbatch(programs: Programs, tmp_path: Path) -> Path:
     return asked
 
 
+async def test_errors_that_are_found_stop_a_submit_without_force(
+    ask: Ask, jp_root_dir: Path, sbatch: Path, tmp_path: Path
+) -> None:
+    for name in ("bash", "python3"):
+        found = shutil.which(name, path=os.defpath)
+        (tmp_path / "programs" / name).symlink_to(str(found))
+    write(jp_root_dir, "train.ipynb", ["import no_such_package"])
+    members: dict[str, Any] = {"environment": {"python": "none"}}
+    shown = await preview(ask, check=True, **members)
+    (finding,) = (each for each in shown["findings"] if each["severity"] == "error")
+    assert (finding["check"], finding["where"]) == ("imports", "cell 1")
+    status, answer = await post(ask, "submit", **members)
+    assert status == 422 and "no_such_package is not in the job's Python" in answer["message"]
+    assert "--parsable" not in sbatch.read_text()
+    status, answer = await post(ask, "submit", **members, force=True)
+    assert (status, answer["job_id"]) == (200, "41"), answer
+
+
 async def test_a_preview_shows_all_that_the_job_will_be(ask: Ask, jp_root_dir: Path) -> None:
     write(jp_root_dir, "work/train.ipynb", TRAINING)
     for name in ("activate", "python"):

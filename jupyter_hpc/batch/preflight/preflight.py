@@ -105,24 +105,31 @@ async def budget_preflight(
     budget: Budget, account: str | None, cost: Cost | None, runner: Runner
 ) -> tuple[Finding, ...]:
     """Whether what is left of the budget is enough, where the profile says how to find out."""
+    remaining, unknown = await remaining_budget(budget, account, runner)
+    return unknown or tuple(budget_findings(cost, remaining, budget.unit, budget.warn_below))
+
+
+async def remaining_budget(
+    budget: Budget, account: str | None, runner: Runner
+) -> tuple[float | None, tuple[Finding, ...]]:
+    """What is left, or why that is not known; neither where the profile does not say how."""
     if not budget.command or budget.remaining is None:
-        return ()
+        return None, ()
     try:
         done = await runner.run(list(budget.command), timeout=_BUDGET_SECONDS)
     except HpcError as failed:
-        return (warning("budget", f"The budget is not known: {failed.message}"),)
+        return None, (warning("budget", f"The budget is not known: {failed.message}"),)
     remaining = read_remaining(done.stdout, budget.remaining, account) if done.ok else None
-    if remaining is None:
-        said = printable(done.stderr.strip() or done.stdout.strip(), 120) or "nothing"
-        command = printable(budget.command[0], 60)
-        return (
-            warning(
-                "budget",
-                f"What is left of the budget was not found in what {command} says ({said}).",
-                "The profile's budget.remaining has to match it.",
-            ),
-        )
-    return tuple(budget_findings(cost, remaining, budget.unit, budget.warn_below))
+    if remaining is not None:
+        return remaining, ()
+    said = printable(done.stderr.strip() or done.stdout.strip(), 120) or "nothing"
+    command = printable(budget.command[0], 60)
+    unknown = warning(
+        "budget",
+        f"What is left of the budget was not found in what {command} says ({said}).",
+        "The profile's budget.remaining has to match it.",
+    )
+    return None, (unknown,)
 
 
 def _given(job: BatchJob) -> dict[str, list[object]]:

@@ -29,6 +29,7 @@ STATUS_OF_ERROR: tuple[tuple[type[errors.HpcError], HTTPStatus], ...] = (
     (errors.PermissionRefused, HTTPStatus.FORBIDDEN),
     (errors.SubmitRejected, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.ConversionRefused, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.PreflightFailed, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.AccountingDisabled, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.SlurmUnavailable, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.UnreadableAnswer, HTTPStatus.BAD_GATEWAY),

@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jupyter_hpc.batch.job.model import Environment
+from jupyter_hpc.batch.preflight.checks import budget_findings
+from jupyter_hpc.batch.preflight.findings import Finding as PreflightFinding
+from jupyter_hpc.batch.preflight.findings import errors_first
+from jupyter_hpc.batch.preflight.preflight import remaining_budget
 from jupyter_hpc.batch.submit import submit as batch
 from jupyter_hpc.batch.submit.choices import (
     default_environment,
@@ -35,6 +39,9 @@ T = TypeVar("T")
 
 #: Accounts hardly change; so long they are not asked for again.
 ACCOUNTS_LIFETIME_SECONDS = 600.0
+
+#: A site's own command may be slow, and a dialog asks often.
+BUDGET_LIFETIME_SECONDS = 300.0
 
 #: Deadlines: of reading and converting, and of each run of a comparison.
 CONVERT_SECONDS = 60.0
@@ -73,6 +80,7 @@ class BatchService:
         self._root = contents_root
         self._on_submit = on_submit
         self._enabled = enabled
+        self._remaining = Cached(self._ask_remaining, BUDGET_LIFETIME_SECONDS, floor=60.0)
         self._accounts: Cached[list[Association]] = Cached(
             client.associations, ACCOUNTS_LIFETIME_SECONDS, floor=60.0
         )
@@ -97,7 +105,7 @@ class BatchService:
             except HpcError as error:
                 found.append(Finding("", error.message, error.hint))
         if prepared is not None and asked.check:
-            prepared = await self._estimated(prepared, found)
+            prepared = await self._afforded(await self._estimated(prepared, found))
         verification = None
         if prepared is not None and asked.verify and options.mode == "script":
             verification = await self._verified(notebook, prepared)
@@ -174,6 +182,19 @@ class BatchService:
         except HpcError as error:
             found.append(Finding("", error.message, error.hint))
         return prepared
+
+    async def _afforded(self, prepared: batch.Prepared) -> batch.Prepared:
+        """The same with what is to be said of the budget."""
+        remaining, unknown = (await self._remaining.get()).value
+        budget = prepared.budget
+        found = unknown or budget_findings(prepared.cost, remaining, budget.unit, budget.warn_below)
+        return replace(prepared, findings=errors_first([*prepared.findings, *found]))
+
+    async def _ask_remaining(self) -> tuple[float | None, tuple[PreflightFinding, ...]]:
+        if self._profile is None:
+            return None, ()
+        account = self._profile.allocation.account
+        return await remaining_budget(self._profile.budget, account, self._runner)
 
     async def _verified(self, notebook: Path, prepared: batch.Prepared) -> Verification:
         """Three runs at most: the notebook, the script, and the notebook again."""
