@@ -13,7 +13,7 @@ from jupyter_hpc.relay.frames import HEADER, RESET
 from jupyter_hpc.relay.mux import Stream
 
 #: One read of a local socket, so that it and its header fill eight packets of SSH over two hops
-#: (connect/ssh/process.py), and one frame. With half as much, the laptop takes a tenth more
+#: (connect/ssh/pipe.py), and one frame. With half as much, the laptop takes a tenth more
 #: processor time for an upload.
 READ_SIZE = 8 * (32768 - 192) - HEADER.size
 

@@ -14,7 +14,7 @@ from jupyter_hpc.connect.ssh.hop import Hop
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, RemoteProcess
 from jupyter_hpc.connect.ssh.keys import KeyRing
 from jupyter_hpc.connect.ssh.node import open_second_hop
-from jupyter_hpc.connect.ssh.process import ChannelProcess, ChannelTcp
+from jupyter_hpc.connect.ssh.pipe import ChannelProcess, ChannelTcp
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.runner import SshRunner
 from jupyter_hpc.connect.ssh.settings import Target

@@ -15,7 +15,7 @@ from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.ssh import carrier as ssh_carrier
 from jupyter_hpc.connect.ssh.carrier import Carrier, ChannelCarrier, SocketCarrier
 from jupyter_hpc.connect.ssh.login import open_login
-from jupyter_hpc.connect.ssh.process import PIECE_BYTES, ChannelProcess
+from jupyter_hpc.connect.ssh.pipe import PIECE_BYTES, ChannelProcess
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.connect.tunnel.transports import Attach, Connections, open_pipe
 from jupyter_hpc.relay.bridge import READ_SIZE

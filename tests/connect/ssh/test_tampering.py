@@ -11,7 +11,7 @@ import asyncssh
 import pytest
 
 from jupyter_hpc.connect.ssh.carrier import Carrier, SocketCarrier
-from jupyter_hpc.connect.ssh.process import ChannelProcess
+from jupyter_hpc.connect.ssh.pipe import ChannelProcess
 
 CIPHER = "aes128-gcm@openssh.com"
 LINES = [bytes([letter]) * 1000 for letter in b"ABCDEF"]
