@@ -93,7 +93,6 @@ class Supervisor:
         self.profile = profile
         self._options = options
         self._connections = connections
-        self._ending = JobEnding(connections)
         self._launch = launch
         self._listener = listener
         self._tell = listener.on_event
@@ -177,7 +176,7 @@ class Supervisor:
         name = self._listener.name
         unsure = self.asking and not await self._asked_for()
         if command is SessionCommand.STOP and self.job_id:
-            await self._ending.cancel(self.job_id)
+            await JobEnding(self._connections).cancel(self.job_id)
             text = f"Job {self.job_id} was cancelled, as asked."
             return self._end(Ended("CANCELLED", "requested", text))
         text = stays(self.job_id, name) if self.job_id else "No job was asked for."
@@ -221,7 +220,7 @@ class Supervisor:
             served=self._served,
         )
         self._settling = True
-        await self._ending.settle(error, failed, self._uid)
+        await JobEnding(self._connections).settle(error, failed, self._uid)
 
     @property
     def _uid(self) -> str:
@@ -259,7 +258,8 @@ class Supervisor:
             except (Renewed, JobOver):
                 self._successor = self.renewal.ready
                 if self._successor is None:
-                    return self._end(await self._ending.why(self.job_id, self._uid))
+                    ending = JobEnding(self._connections)
+                    return self._end(await ending.why(self.job_id, self._uid))
                 self._opened = opened = self._successor.opened
                 self._note_job(opened.job)
 
