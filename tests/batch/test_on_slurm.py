@@ -249,7 +249,7 @@ async def main(values):
         DEFAULT_REQUEST, time=time, cpus=1, memory="300M", gpus=None, partition="cpu"
     )
     options = SubmitOptions(
-        request=request, stage_out=("*",), environment=current_environment(), **values
+        request=request, environment=current_environment(), **{"stage_out": ("*",), **values}
     )
     prepared = await prepare(Path("writer.ipynb"), options, runner, client)
     done = await submit(prepared, runner, client)
@@ -259,6 +259,82 @@ async def main(values):
 asyncio.run(main(json.loads(sys.argv[1])))
 """
 INTERVAL = 2
+
+
+def submit_with(user: User, cells: Sequence[AnyCell], **values: Any) -> tuple[str, Path]:
+    """The id and run folder of a job with options that the command line does not have."""
+    user.notebook("writer.ipynb", cells)
+    user.write("submit.py", SUBMIT_WITH_INTERVAL)
+    words = json.dumps({"time": "5", **values})
+    done = json.loads(user.shell([f"{ENV_PATH}/bin/python", "submit.py", words]))
+    run = user.cluster.home("alice") / Path(done["run_dir"]).relative_to("/home/alice")
+    return done["job_id"], run
+
+
+#: Places for scratch that another user of the node has been at before.
+_TRAPS = """
+umask 0
+mkdir -p /tmp/sticky /tmp/open && chmod 1777 /tmp/sticky && chmod 777 /tmp/open
+mkdir -p /tmp/sticky/alice /tmp/open/alice
+chown -R mallory /tmp/sticky/alice && chown alice /tmp/open/alice && chmod 700 /tmp/open/alice
+"""
+
+
+def test_scratch_that_others_could_swap_is_not_used(alice: User) -> None:
+    node = alice.cluster.run("cpu01", ["sh", "-c", _TRAPS])
+    assert node.returncode == 0, node.stderr
+    alice.write("data/a.txt", "of alice")
+    cells = ["print(open('data/a.txt').read())\nopen('b.txt', 'w').write('of alice')"]
+    roots = ["/tmp/sticky/$USER", "/tmp/open/$USER", "/tmp/sticky"]
+    try:
+        _, run = submit_with(alice, cells, stage_in=["data"], stage_out=[], scratch_roots=roots)
+        alice.wait_for_end()
+        left = alice.cluster.run(
+            "cpu01", ["find", "/tmp/sticky", "/tmp/open", "-mindepth", "2"]
+        ).stdout
+    finally:
+        alice.cluster.run("cpu01", ["rm", "-rf", "/tmp/sticky", "/tmp/open"])
+    assert (run / "output" / "files" / "b.txt").read_text() == "of alice", logs(run)
+    assert (
+        "scratch on cpu01 is /tmp/sticky; not used: "
+        "/tmp/sticky/alice (/tmp/sticky/alice belongs to mallory); "
+        "/tmp/open/alice (others can replace what is in /tmp/open, which is not sticky)"
+    ) in logs(run)
+    assert left == ""
+
+
+@pytest.mark.parametrize("staged", [False, True], ids=["shared disk", "scratch"])
+def test_a_killed_batch_shell_loses_no_file(alice: User, staged: bool) -> None:
+    cells = [
+        "import os, time\nos.makedirs('out/empty')\nopen('epoch9.pt', 'w').write('nine')\n"
+        "os.symlink('epoch9.pt', 'latest.pt')\nopen('weights.npy', 'w').write('new')",
+        "time.sleep(3)\nprint('held', flush=True)\ntime.sleep(600)",
+    ]
+    alice.write("weights.npy", "mine")
+    values: dict[str, Any] = {"isolate": True, "interval": 1, "stage_out": ["*"] if staged else []}
+    job, run = submit_with(alice, cells, **values)
+    alice.waiting(lambda: "held" in logs(run))
+    alice.shell(["scancel", "--signal=KILL", "--batch", job])
+    alice.wait_for_end()
+    files = run / "output" / "files"
+    assert (files / "epoch9.pt").read_text() == "nine", logs(run)
+    assert (files / "latest.pt").is_symlink() and (files / "latest.pt").read_text() == "nine"
+    assert (files / "out" / "empty").is_dir() and (files / "weights.npy").read_text() == "new"
+    assert (alice.path / "weights.npy").read_text() == "mine"
+    fetched = alice.cluster.run(
+        "login1", [f"{ENV_PATH}/bin/jupyter-hpc", "results", job, "-o", "back"],
+        user="alice", cwd=alice.folder, timeout=90,
+    )  # fmt: skip
+    assert (alice.path / "back" / "files" / "latest.pt").read_text() == "nine", fetched.stderr
+    assert (alice.path / "back" / "files" / "out" / "empty").is_dir()
+    assert not (alice.path / "back" / "files" / "submit.py").exists()  # what it was given
+    if staged:  # nobody could tell whether all of them are back
+        assert fetched.returncode == 74
+        assert f"Job {job} ended before its files were back from scratch" in fetched.stderr
+        assert "cpu01:/tmp/jupyter-hpc-" in fetched.stderr
+        alice.cluster.run("cpu01", ["sh", "-c", "rm -rf /tmp/jupyter-hpc-*"])
+    else:
+        assert fetched.returncode == 0, fetched.stderr
 
 
 @pytest.mark.faults
@@ -277,11 +353,7 @@ def test_results_are_back_whatever_ends_the_job_and_when(alice: User, way: str) 
         values |= {"scratch_roots": ["/tmp/small"], "settings": {"SIZE": 2_000_000}}
         small = "mkdir -p /tmp/small && mount -t tmpfs -o size=100m,mode=1777 tmpfs /tmp/small"
         assert alice.cluster.run("cpu01", ["sh", "-c", small]).returncode == 0
-    alice.notebook("writer.ipynb", WRITER)
-    alice.write("submit.py", SUBMIT_WITH_INTERVAL)
-    done = json.loads(alice.shell([f"{ENV_PATH}/bin/python", "submit.py", json.dumps(values)]))
-    job = done["job_id"]
-    run = alice.cluster.home("alice") / Path(done["run_dir"]).relative_to("/home/alice")
+    job, run = submit_with(alice, WRITER, **values)
     moment = None
     try:
         if way in ("USR1", "TERM", "KILL", "scancel"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -243,6 +244,67 @@ def test_a_refusal_leads_to_its_cell_and_the_file_browser_to_the_dialog(
         executed = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
         executed.get_by_text("not found").first.wait_for()
         screenshot("executed")
+
+
+#: Each run of a sweep writes a file of the same name, which the folder has as well.
+EQUAL_NAMES: list[AnyCell] = [
+    "lr = 0.1",
+    "import os\nstart = float(open('start.txt').read())\n"
+    "with open('weights.txt', 'w') as file:\n    file.write(str(lr * start))\n"
+    "if not os.path.lexists('latest'):\n    os.symlink('weights.txt', 'latest')",
+]
+RATES = "1, 2, 3, 4, 5, 6"
+
+
+def all_are_done(output: Path) -> bool:
+    """Whether all six runs of a sweep have come to their ends."""
+    return len([*output.glob("*/DONE")]) == 6
+
+
+def test_a_sweep_of_six_with_equal_file_names_by_the_button_and_from_the_laptop(
+    cluster: Cluster, laptop: Laptop, page: Page, screenshot: Take, tmp_path: Path
+) -> None:
+    project = write_notebook(cluster, "project/sweep.ipynb", EQUAL_NAMES).parent
+    (tmp_path / "sweep.ipynb").write_text(json.dumps(notebook(EQUAL_NAMES)))
+    for name, text in (("start.txt", "10"), ("weights.txt", "mine")):
+        write(cluster, f"project/{name}", text)
+        (tmp_path / name).write_text(text)
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready", 120)
+        open_notebook(page, laptop, "project/sweep.ipynb")
+        dialog = open_dialog(page)
+        dialog.get_by_text("Will be overwritten: weights.txt.").wait_for()
+        screenshot("overwritten")
+        dialog.get_by_role("button", name="Work in a new folder instead").click()
+        dialog.get_by_text("Will be overwritten").wait_for(state="detached")
+        expect(dialog.get_by_label("Work in a new folder")).to_be_checked()
+        dialog.get_by_label("Work in a new folder").uncheck()
+        dialog.get_by_text("Will be overwritten: weights.txt.").wait_for()
+        dialog.get_by_label("lr").fill(RATES)
+        dialog.get_by_text("6 runs").wait_for()
+        dialog.get_by_text("Will be overwritten").wait_for(state="detached")
+        submit = dialog.get_by_role("button", name="Submit the job")
+        expect(submit).to_be_enabled()
+        submit.click()
+        page.get_by_text("project/sweep.ipynb is job").wait_for()
+        words = ["--sweep", f"lr={RATES.replace(' ', '')}", "--time", "5"]
+        done = subprocess.run(
+            command("submit", "sweep.ipynb", *words, "--json", "--wait", "--on", "mini"),
+            cwd=tmp_path, env=environment(laptop), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=200,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        there = json.loads(done.stdout)["run_dir"].removeprefix("/home/alice/")
+        (by_button,) = project.glob("hpc-batch/sweep/runs/*")
+        for output in (by_button / "output", cluster.home("alice") / there / "output"):
+            wait_until(page, functools.partial(all_are_done, output), seconds=120)
+            for run in range(1, 7):
+                files = output / str(run) / "files"
+                assert {file.name for file in files.iterdir()} == {"weights.txt", "latest"}
+                assert (files / "weights.txt").read_text() == str(run * 10.0)
+                assert os.readlink(files / "latest") == "weights.txt"
+    assert (project / "weights.txt").read_text() == "mine" and not (project / "latest").exists()
+    assert (tmp_path / "weights.txt").read_text() == "mine"
 
 
 @pytest.mark.faults

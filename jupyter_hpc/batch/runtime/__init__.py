@@ -21,7 +21,7 @@ DRIVER_FILE = "jupyter_hpc_notebook.py"
 #: The parts of each joined file, in this order: each uses only those before it.
 PARTS = {
     SIDECAR_FILE: (
-        *("log", "job/gpu_record", "job/entries", "job/patterns", "job/folder", "job/linked"),
+        *("log", "job/gpu_record", "job/entries", "job/patterns", "job/linked", "job/folder"),
         *("job/own_folder", "job/scratch", "job/staging", "job/copy_back", "job/run_table"),
         *("job/progress", "job/notify", "job/sidecar"),
     ),

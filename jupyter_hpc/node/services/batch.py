@@ -115,6 +115,7 @@ class BatchService:
             "script": draft.conversion.script,
             "sbatch": prepared.script if prepared else "",
             "runs": prepared.job.runs if prepared else 1,
+            "overwritten": prepared.overwritten if prepared else (),
             "problems": found,
             "findings": prepared.findings if prepared else [],
             "estimated_start": _start(prepared),

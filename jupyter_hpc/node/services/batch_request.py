@@ -58,6 +58,7 @@ def read_request(body: object, site: Environment | None = None) -> BatchRequest:
         at_once=_number(table, "at_once"),
         chain=_number(table, "chain"),
         requeue=_flag(table, "requeue", False),
+        isolate=_flag(table, "isolate", False),
         stage_in=_texts(table, "stage_in"),
         stage_out=_texts(table, "stage_out"),
         environment=_environment(

@@ -48,6 +48,7 @@ function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
     script: 'print(1)',
     sbatch: '#!/bin/bash',
     runs: 1,
+    overwritten: [],
     changes: [
       { cell: 2, line: 1, source: '%time', what: 'timed', why: 'a magic' }
     ],
@@ -124,6 +125,7 @@ describe('what was chosen', () => {
       at_once: '2',
       requeue: true,
       notify: true,
+      isolate: true,
       stage_in: ['data', 'more'],
       environment: { python: 'venv', value: '/v', modules: ['cuda', 'gcc'] }
     };
@@ -325,6 +327,16 @@ describe('the preview', () => {
     expect(model.isReady).toBe(true);
     await model.submit();
     expect(server.submitted[0]).toMatchObject({ force: true });
+  });
+
+  it('names what will be overwritten, with the way to keep it', async () => {
+    server.preview = aPreview({ overwritten: ['weights.npy', 'log.csv'] });
+    await model.open();
+    render(<Preview {...{ model, showCell: () => undefined, trans }} />);
+    screen.getByText(/Will be overwritten: weights\.npy, log\.csv\./);
+    fireEvent.click(screen.getByText('Work in a new folder instead'));
+    expect(model.choices.isolate).toBe(true);
+    expect(toRequest(model.choices)).toEqual({ isolate: true });
   });
 
   it('runs both on a tick and tells the outcome', async () => {

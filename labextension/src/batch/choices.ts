@@ -41,6 +41,8 @@ export interface IChoices {
   requeue: boolean;
   /** Tell of the job's end. */
   notify: boolean;
+  /** A single run, too, works in a folder of its own. */
+  isolate: boolean;
   /** Paths, one in each line. */
   stageIn: string;
   stageOut: string;
@@ -53,7 +55,7 @@ export interface IChoices {
 export type StoredChoices = Omit<IBatchRequest, 'path' | 'verify'>;
 
 export function toRequest(choices: IChoices): StoredChoices {
-  const { mode, preset, requeue, notify, python } = choices;
+  const { mode, preset, requeue, notify, isolate, python } = choices;
   const request: IResources = {
     ...filled(choices.request),
     ...listed({ extra: lines(choices.extra) })
@@ -72,6 +74,7 @@ export function toRequest(choices: IChoices): StoredChoices {
     ...filled({ at_once: choices.atOnce, chain: choices.chain }),
     ...(requeue && { requeue }),
     ...(notify && { notify }),
+    ...(isolate && { isolate }),
     ...listed({
       stage_in: lines(choices.stageIn),
       stage_out: lines(choices.stageOut)
@@ -103,6 +106,7 @@ export function fromStored(stored: unknown): IChoices {
     chain: asText(table['chain']),
     requeue: table['requeue'] === true,
     notify: table['notify'] === true,
+    isolate: table['isolate'] === true,
     stageIn: asLines(table['stage_in']),
     stageOut: asLines(table['stage_out']),
     python: PYTHONS.includes(python) ? python : 'default',

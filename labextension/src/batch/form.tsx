@@ -23,8 +23,16 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
       <Parameters model={model} trans={trans} />
       <Group
         title={trans.__('Data')}
-        folded={!choices.stageIn && !choices.stageOut}
+        folded={!choices.stageIn && !choices.stageOut && !choices.isolate}
       >
+        <label className="jp-Hpc-tick">
+          <input
+            type="checkbox"
+            checked={choices.isolate}
+            onChange={event => change({ isolate: event.target.checked })}
+          />
+          {trans.__('Work in a new folder; runs of a sweep always do')}
+        </label>
         <Field
           label={trans.__('Copy to the disk of the node first')}
           value={choices.stageIn}

@@ -48,6 +48,9 @@ export function Preview(props: IPreviewProps): JSX.Element {
         <Problem key={each.message} problem={each} />
       ))}
       {failed.length > 0 && busy === null && again}
+      {preview.overwritten.length > 0 && (
+        <Overwritten model={model} preview={preview} trans={trans} />
+      )}
       <Refusals {...props} preview={preview} />
       <Findings {...props} findings={preview.findings} />
       <Tabs
@@ -105,6 +108,21 @@ function Outlook({ model, preview, trans }: IOutlookProps): JSX.Element {
       {model.busy && model.busy !== 'verify'
         ? busy
         : parts.join(' · ') || trans.__('Not ready to be submitted')}
+    </p>
+  );
+}
+
+/** Files of the notebook's folder that the job would write, and the way to keep them. */
+function Overwritten({ model, preview, trans }: IOutlookProps): JSX.Element {
+  return (
+    <p className="jp-Hpc-overwritten">
+      {trans.__('Will be overwritten: %1.', preview.overwritten.join(', '))}{' '}
+      <button
+        className="jp-Hpc-link"
+        onClick={() => model.change({ isolate: true })}
+      >
+        {trans.__('Work in a new folder instead')}
+      </button>
     </p>
   );
 }

@@ -15,6 +15,7 @@ from jupyter_hpc.batch.job.model import OwnFolder, Staging
 from jupyter_hpc.batch.paths.outside import levels_above
 from jupyter_hpc.batch.paths.written import written_paths
 from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
+from jupyter_hpc.batch.runtime.job.scratch import NoRoom, choose_scratch_root, why_unsafe
 from jupyter_hpc.batch.submit.results import results_of
 from jupyter_hpc.batch.submit.runs import note_run
 from jupyter_hpc.runner import LocalRunner
@@ -261,3 +262,68 @@ def test_the_plan_of_a_folder_travels_with_the_job(sweep: LocalJob) -> None:
     plan = json.loads((sweep.run / "folder.json").read_text(encoding="utf-8"))
     assert plan["source"] == str(sweep.work)
     assert {"path": "weights.txt", "effect": "file"} in plan["written"]
+
+
+#: Stages as the real one does, and puts another folder in the place of the new one.
+_SWAPPING = """\
+import os, subprocess, sys
+real = [sys.executable, os.path.dirname(__file__) + '/real/jupyter_hpc_job.py', *sys.argv[1:]]
+done = subprocess.run(real, stdout=subprocess.PIPE)
+if sys.argv[1] == 'stage-in':
+    scratch = done.stdout.decode().splitlines()[1]
+    os.rename(scratch, scratch + '-moved')
+    os.mkdir(scratch)
+sys.stdout.buffer.write(done.stdout)
+sys.exit(done.returncode)
+"""
+
+
+def test_nothing_runs_in_another_folder_than_the_one_that_was_staged(tmp_path: Path) -> None:
+    job = LocalJob(tmp_path, converted(tmp_path / "s", ["print('it ' + 'runs')"]))
+    sidecar = job.run / "jupyter_hpc_job.py"
+    (job.run / "real").mkdir()
+    sidecar.rename(job.run / "real" / sidecar.name)
+    sidecar.write_text(_SWAPPING, encoding="utf-8")
+    assert job.run_to_end() == 1
+    assert "is not the folder that was staged; nothing runs in it" in job.log()
+    assert "it runs" not in job.log()
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "why"),
+    [
+        (0o755, 0, ""),
+        (0o1777, 0, ""),
+        (0o777, 0, "others can replace what is in"),
+        (0o775, 0, "others can replace what is in"),
+        (0o755, 65534, "belongs to nobody"),
+    ],
+)
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to others")
+def test_a_place_counts_only_if_nobody_else_can_swap_it(
+    mode: int, owner: int, why: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "a" / "b"
+    place.mkdir(parents=True)
+    os.chown(place.parent, owner, 65534)
+    place.parent.chmod(mode)
+    link = tmp_path / "link"
+    link.symlink_to("a/b")
+    for path in (place, link):
+        found = why_unsafe(str(path))
+        assert (why in found and str(place.parent) in found) if why else found == ""
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    assert f"{link} belongs to nobody" in why_unsafe(str(link / "c"))
+
+
+def test_why_another_place_was_taken_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    roots = ["$NOT_SET_HERE", f"{tmp_path}/no/where", f"{tmp_path}/file", f"{tmp_path}/new"]
+    assert choose_scratch_root(roots, 0) == f"{tmp_path}/new"
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    said = capsys.readouterr().err
+    assert f"is {tmp_path}/new; not used: {tmp_path}/no/where (there is no such folder)" in said
+    with pytest.raises(NoRoom, match=r"GB free"):
+        choose_scratch_root([str(tmp_path)], 10**18)

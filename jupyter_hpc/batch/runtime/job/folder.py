@@ -13,13 +13,13 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from jupyter_hpc.batch.runtime.job.entries import state_of
+from jupyter_hpc.batch.runtime.job.linked import linked_state
 from jupyter_hpc.batch.runtime.job.patterns import lies_below, matches
 
 #: Nobody reads these from a notebook; the runs of all jobs are in the third.
 _LEFT_OUT = {".ipynb_checkpoints", "__pycache__", "hpc-batch", ".hpc-batch"}
 #: More small files than this in all are linked: each copy is work for the file server.
-_MAX_COPIES = 2000
+_MAX_COPIES = 1000
 
 
 class FolderPlan:
@@ -93,15 +93,20 @@ class Mirror:
         #: Names, seen from the notebook's folder, that others put there.
         self.leave = {os.path.normpath(os.path.join(plan.inner, name)) for name in leave}
         self.made: dict[str, tuple[Any, ...]] = {}
-        self.links: list[str] = []
+        #: What links lead to, with its size, time and number if it is a file.
+        self.links: dict[str, list[int]] = {}
         self.left_out: list[str] = []
         self.copied = 0
         self._room = plan.written_bytes
+        #: Folders that are new: nothing can be in the way there.
+        self._new: set[str] = set()
 
     def run(self) -> Path:
         """The working directory of the program."""
         os.makedirs(self.root, exist_ok=True)
         source, name = self.plan.top(), ""
+        if not os.listdir(self.root):
+            self._new.add(name)
         for inner in [part for part in self.plan.inner.split("/") if part]:
             self._around(source, name, inner)
             source, name = os.path.join(source, inner), _below(name, inner)
@@ -121,7 +126,7 @@ class Mirror:
             elif self.plan.writes_file(own):
                 self._copy_written(entry.path, own)
             else:
-                self._link(entry.path, own)
+                self._link(entry, own)
 
     def _mirror(self, source: str, name: str) -> None:
         for entry in _entries(source):
@@ -138,11 +143,11 @@ class Mirror:
                 self._folder(own)
                 self._mirror(entry.path, own)
             elif not self._is_there(own):
-                self._link(entry.path, own)
+                self._link(entry, own)
         elif self._is_there(own):
             return
         elif linked and not self.plan.writes_file(own):
-            self._link(entry.path, own)
+            self._link(entry, own)
         elif entry.is_file():
             info = entry.stat()
             if self.plan.writes_file(own):
@@ -150,7 +155,7 @@ class Mirror:
             elif info.st_size <= self.plan.small_bytes and self.copied < _MAX_COPIES:
                 self._copy(entry.path, own, info)
             else:
-                self._link(entry.path, own)
+                self._link(entry, own)
 
     def _wants_folder(self, path: str, own: str, linked: bool) -> bool:
         """Whether a folder is to be one of the run's own, and not a link to the notebook's."""
@@ -179,25 +184,28 @@ class Mirror:
         return False
 
     def _is_there(self, own: str) -> bool:
+        if own.rpartition("/")[0] in self._new:
+            return False
         return os.path.lexists(os.path.join(self.root, own))
 
     def _folder(self, own: str) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(os.path.join(self.root, own))
             self.made[own] = ("made",)
+            self._new.add(own)
 
-    def _link(self, path: str, own: str) -> None:
+    def _link(self, entry: Any, own: str) -> None:
         """A link to the notebook's file; one that it has itself stays as it is inside."""
-        target = path
-        if os.path.islink(path):
-            text = os.readlink(path)
-            target = os.path.normpath(os.path.join(os.path.dirname(path), text))
+        target = entry.path
+        if entry.is_symlink():
+            text = os.readlink(entry.path)
+            target = os.path.normpath(os.path.join(os.path.dirname(entry.path), text))
             if not text.startswith("/") and lies_below(target, self.plan.top()):
                 target = text
         os.symlink(target, os.path.join(self.root, own))
         self.made[own] = ("link", target)
         if target.startswith("/"):
-            self.links.append(target)
+            self.links[target] = [] if entry.is_dir() else linked_state(entry)
 
     def _copy_written(self, path: str, own: str) -> None:
         """A file that will be written; one that is too large is not there at all."""
@@ -219,11 +227,18 @@ class Mirror:
             mode = stat.S_IMODE(info.st_mode) | stat.S_IWUSR
             writer = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             try:
-                while block := os.read(reader, 1 << 20):
+                length = 0
+                while block := os.read(reader, min(1 << 20, info.st_size + 1)):
                     rest = memoryview(block)
+                    length += len(block)
                     while rest:
                         rest = rest[os.write(writer, rest) :]
+                    if length == info.st_size:
+                        break
                 os.utime(writer, ns=(info.st_atime_ns, info.st_mtime_ns))
+                # As the file system has it, which may keep times less exactly.
+                now = os.fstat(writer)
+                self.made[own] = ("file", now.st_size, now.st_mtime_ns)
             except BaseException:
                 os.unlink(target)
                 raise
@@ -231,7 +246,6 @@ class Mirror:
                 os.close(writer)
         finally:
             os.close(reader)
-        self.made[own] = state_of(target)
         self.copied += 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 #: So many files are remembered one by one; in further folders times are compared.
@@ -13,32 +14,32 @@ _MAX_WATCHED = 20_000
 _LOOK_SECONDS = 20.0
 
 
-def watch(targets: list[str], begun: float) -> dict[str, Any]:
-    """The state of everything that links lead to, to be compared at the end."""
-    files: dict[str, list[int]] = {}
+def watch(targets: dict[str, list[int]], begun: float) -> dict[str, Any]:
+    """The state of everything that links lead to, to be compared at the end.
+
+    `targets` are files with their states, and folders, which have none.
+    """
+    files = {target: state for target, state in targets.items() if state}
     large: list[str] = []
-    for target in targets:
+    folders = [target for target, state in targets.items() if not state]
+    for target in folders:
         found: dict[str, list[int]] = {}
         for path in _files(target):
-            with contextlib.suppress(OSError):
-                found[path] = _state(path)
+            found[path] = linked_state(Path(path))
             if len(files) + len(found) > _MAX_WATCHED:
                 large.append(target)
                 found = {}
                 break
         files.update(found)
-    folders = [target for target in targets if os.path.isdir(target) and target not in large]
-    return {"files": files, "folders": folders, "large": large, "begun": begun}
+    watched = [target for target in folders if target not in large]
+    return {"files": files, "folders": watched, "large": large, "begun": begun}
 
 
 def changed(before: dict[str, Any]) -> list[str]:
     """What was changed, made or deleted since."""
     found = []
     for path, state in before["files"].items():
-        try:
-            if _state(path) != state:
-                found.append(path)
-        except OSError:
+        if linked_state(Path(path)) != state:
             found.append(path)
     for folder in before["folders"]:
         found += [path for path in _files(folder) if path not in before["files"]]
@@ -53,8 +54,12 @@ def changed(before: dict[str, Any]) -> list[str]:
     return sorted(set(found))
 
 
-def _state(path: str) -> list[int]:
-    info = os.stat(path)
+def linked_state(path: Any) -> list[int]:
+    """Size, time and number of a file, a Path or an entry of a folder; [] if it is gone."""
+    try:
+        info = path.stat()
+    except OSError:
+        return []
     return [info.st_size, info.st_mtime_ns, info.st_ino]
 
 

@@ -1,0 +1,65 @@
+"""How long the working folder of a run takes: 10,000 files, in three shapes.
+
+    python -m bench folders
+
+As the job does it, with the file that travels, in a Python of its own: made before the
+program starts, tidied at its end. Each five times on this disk; the median counts.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from jupyter_hpc.batch.job.model import OwnFolder
+from jupyter_hpc.batch.runtime import SIDECAR_FILE, shipped_source
+
+FILES = 10_000
+TIMES = 5
+
+#: Files of a folder by shape: all in one, in 200 folders, and in one folder of data.
+SHAPES = {
+    "in the notebook's folder": [f"f{n:05d}.txt" for n in range(FILES)],
+    "in 200 folders of it": [f"d{n % 200:03d}/f{n:05d}.txt" for n in range(FILES)],
+    "in one folder of data": [f"images/f{n:05d}.png" for n in range(FILES)],
+}
+
+
+def _seconds(*words: str) -> float:
+    started = time.monotonic()
+    subprocess.run([sys.executable, *words], check=True, capture_output=True, timeout=120)
+    return time.monotonic() - started
+
+
+def measure(root: Path, names: list[str]) -> tuple[float, float]:
+    """Seconds to make and to tidy the folder of a run, medians."""
+    source = root / "project"
+    for name in names:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(b"x" * 2000)
+    sidecar, plan = root / SIDECAR_FILE, root / "folder.json"
+    sidecar.write_text(shipped_source(SIDECAR_FILE), encoding="utf-8")
+    plan.write_text(json.dumps(OwnFolder(str(source)).to_json()), encoding="utf-8")
+    made, tidied = [], []
+    for number in range(TIMES):
+        output = root / "output" / str(number)
+        output.mkdir(parents=True)
+        made.append(_seconds(str(sidecar), "isolate", str(plan), str(output)))
+        tidied.append(_seconds(str(sidecar), "tidy", str(output)))
+    return median(made), median(tidied)
+
+
+def main() -> None:
+    for shape, names in SHAPES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            made, tidied = measure(Path(folder), names)
+        print(f"{FILES} files {shape}: made in {made:.2f} s, tidied in {tidied:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
