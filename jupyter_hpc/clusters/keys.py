@@ -242,6 +242,16 @@ KEYS: tuple[Key, ...] = (
         "Folder on the cluster for runs that are sent from a laptop; `$SCRATCH` and the like work.",
         "",
     ),
+    Key("batch", "small_kilobytes", "count", "Files up to this size are copied.", 1000),
+    Key("batch", "data_files", "count", "A folder with more files is linked as a whole.", 100),
+    Key("batch", "data_megabytes", "count", "The same for a folder with more in it.", 20),
+    Key(
+        "batch",
+        "written_megabytes",
+        "count",
+        "So much of the files that a run will write is copied, however large each is.",
+        2000,
+    ),
     Key("storage", "path", "text", "Folder; variables such as `$USER` are allowed. Required."),
     Key(
         "storage",

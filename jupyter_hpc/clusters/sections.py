@@ -147,9 +147,13 @@ class JupyterSettings:
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """Where the runs of batch jobs are kept."""
+    """Where the runs of batch jobs are kept, and what they get of the notebook's folder."""
 
     run_dir: str = ""
+    small_kilobytes: int = 1000
+    data_files: int = 100
+    data_megabytes: int = 20
+    written_megabytes: int = 2000
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from jupyter_hpc.batch.submit.runs import job_or_task
 from jupyter_hpc.batch.submit.submit import SubmitOptions, current_environment
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.schema import check_options
-from jupyter_hpc.clusters.sections import Budget
+from jupyter_hpc.clusters.sections import BatchSettings, Budget
 from jupyter_hpc.clusters.user_settings import notify_settings
 from jupyter_hpc.clusters.values import decided
 from jupyter_hpc.errors import UsageError
@@ -81,6 +81,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         until=choices.until,
         requeue=choices.requeue,
         isolate=choices.isolate,
+        limits=profile.batch if profile is not None else BatchSettings(),
         after=tuple(map(job_or_task, choices.after)),
         stage_in=choices.stage_in,
         stage_out=choices.stage_out,

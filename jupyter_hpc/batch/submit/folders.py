@@ -16,6 +16,7 @@ from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.batch.job.model import OwnFolder
 from jupyter_hpc.batch.paths.outside import levels_above
 from jupyter_hpc.batch.paths.written import WrittenPath, written_paths
+from jupyter_hpc.clusters.sections import BatchSettings
 
 #: So many names are told; a pattern can stand for thousands.
 _MAX_NAMES = 50
@@ -63,10 +64,17 @@ def _plain(notebook: Notebook) -> str:
     return "".join(cells)
 
 
-def own_folder(code: CodeOfRun, work_dir: str) -> OwnFolder:
+def own_folder(code: CodeOfRun, work_dir: str, limits: BatchSettings) -> OwnFolder:
     """The plan of a run's folder."""
-    written = tuple({"path": each.path, "effect": each.effect} for each in code.written)
-    return OwnFolder(work_dir, code.levels, written)
+    return OwnFolder(
+        work_dir,
+        code.levels,
+        tuple({"path": each.path, "effect": each.effect} for each in code.written),
+        small_bytes=limits.small_kilobytes * 1000,
+        data_files=limits.data_files,
+        data_bytes=limits.data_megabytes * 10**6,
+        written_bytes=limits.written_megabytes * 10**6,
+    )
 
 
 def overwritten_files(code: CodeOfRun, folder: Path) -> tuple[str, ...]:

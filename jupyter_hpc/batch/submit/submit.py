@@ -68,7 +68,7 @@ from jupyter_hpc.batch.submit.snapshot import (
     run_files,
 )
 from jupyter_hpc.batch.submit.uploads import local_inputs, working_files
-from jupyter_hpc.clusters.sections import Budget
+from jupyter_hpc.clusters.sections import BatchSettings, Budget
 from jupyter_hpc.clusters.user_settings import NotifySettings
 from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
 from jupyter_hpc.runner import Runner
@@ -96,6 +96,7 @@ class SubmitOptions:
     requeue: bool = False
     #: A single run, too, works in a folder of its own.
     isolate: bool = False
+    limits: BatchSettings = field(default_factory=BatchSettings)
     #: Jobs that must have ended well before.
     after: tuple[str, ...] = ()
     stage_in: tuple[str, ...] = ()
@@ -261,7 +262,7 @@ def in_its_folder(
 ) -> tuple[BatchJob, tuple[str, ...]]:
     """The job with a working folder of its own, or what it overwrites in `folder` without one."""
     if job.staging is not None or job.sweep or options.isolate:
-        return replace(job, folder=own_folder(code, job.work_dir)), ()
+        return replace(job, folder=own_folder(code, job.work_dir, options.limits)), ()
     return job, () if options.upload else overwritten_files(code, folder)
 
 

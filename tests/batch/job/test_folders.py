@@ -16,8 +16,10 @@ from jupyter_hpc.batch.paths.outside import levels_above
 from jupyter_hpc.batch.paths.written import written_paths
 from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
 from jupyter_hpc.batch.runtime.job.scratch import NoRoom, choose_scratch_root, why_unsafe
+from jupyter_hpc.batch.submit.folders import CodeOfRun, overwritten_files, own_folder
 from jupyter_hpc.batch.submit.results import results_of
 from jupyter_hpc.batch.submit.runs import note_run
+from jupyter_hpc.clusters.profile import build
 from jupyter_hpc.runner import LocalRunner
 from tests.batch.jobs import LocalJob
 from tests.batch.notebooks import converted
@@ -327,3 +329,19 @@ def test_why_another_place_was_taken_is_said(
     assert f"is {tmp_path}/new; not used: {tmp_path}/no/where (there is no such folder)" in said
     with pytest.raises(NoRoom, match=r"GB free"):
         choose_scratch_root([str(tmp_path)], 10**18)
+
+
+def test_the_limits_of_a_folder_are_those_of_the_profile() -> None:
+    values = {"login": {"host": "h"}, "batch": {"small_kilobytes": 5, "data_files": 7}}
+    limits = build("x", "a file", values).batch
+    code = CodeOfRun(("open('../a')",), written_paths("np.save('w.npy', x)"))
+    plan = own_folder(code, "/home/a/b", limits)
+    assert (plan.small_bytes, plan.data_files, plan.data_bytes) == (5000, 7, 20_000_000)
+    assert plan.levels == 1 and plan.written == ({"path": "w.npy", "effect": "file"},)
+
+
+def test_what_a_single_run_overwrites_is_named(tmp_path: Path) -> None:
+    fill(tmp_path, {"w.npy": 1, "out/e1.pt": 1, "out/x.txt": 1, "best/a": 1, "other.npy": 1})
+    code = "np.save('w.npy', x)\nopen('new', 'w')\ntorch.save(m, f'out/e{n}.pt')\nm.to_disk('best')"
+    found = overwritten_files(CodeOfRun((code,), written_paths(code)), tmp_path)
+    assert found == ("best/a", "out/e1.pt", "w.npy")
