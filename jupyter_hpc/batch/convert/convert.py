@@ -18,6 +18,7 @@ from jupyter_hpc.batch.convert.notices import case_notices, hidden_state, notice
 from jupyter_hpc.batch.convert.parameters.constants import CodeCell, assigned, constant
 from jupyter_hpc.batch.convert.parameters.reserved import other_cases
 from jupyter_hpc.batch.convert.parameters.settable import with_parameters
+from jupyter_hpc.batch.convert.processes import process_notices
 from jupyter_hpc.batch.convert.reading import Cell, Notebook, parse_notebook, read_notebook
 from jupyter_hpc.batch.convert.report import (
     CORRECT_IT,
@@ -144,6 +145,7 @@ class _Converter:
             notices=tuple(sorted(notices, key=lambda notice: (notice.cell, notice.line))),
             refusals=tuple(self.findings.refusals),
             parameters=tuple(parameters),
+            notebook_notices=tuple(process_notices(self.cells)),
             prepare=tuple(self.findings.prepare),
             requirements=tuple(self.findings.requirements),
             imports=tuple(sorted(self._imports())),

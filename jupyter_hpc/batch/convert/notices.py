@@ -48,7 +48,6 @@ def notices_of(notebook: Notebook, cells: list[CodeCell]) -> Iterator[Notice]:
             yield Notice(cell.number, line, "/content is a folder of Colab.")
     for code in cells:
         yield from _calls(code)
-        yield from _processes(code)
 
 
 def case_notices(parameters: Iterable[Parameter], environment: Iterable[str]) -> Iterator[Notice]:
@@ -82,18 +81,6 @@ def _calls(cell: CodeCell) -> Iterator[Notice]:
             name.endswith(".load_data") and "keras" in cell.code
         ):
             yield Notice(cell.number, line, f"{name}() may download a data set. {_ADVICE}")
-
-
-def _processes(cell: CodeCell) -> Iterator[Notice]:
-    if "spawn" not in cell.code and "forkserver" not in cell.code:
-        return
-    for node in ast.walk(cell.tree):
-        if isinstance(node, ast.Constant) and node.value in ("spawn", "forkserver"):
-            message = (
-                "New processes of this kind do not see the functions of a notebook, here as "
-                "there: put what they run into a module."
-            )
-            yield Notice(cell.number, node.lineno, message)
 
 
 def _is_true(node: ast.expr) -> bool:

@@ -124,6 +124,8 @@ class Conversion:
     prepare: tuple[Prepare, ...] = ()
     #: Packages that the notebook installs, as requirement lines.
     requirements: tuple[str, ...] = ()
+    #: Said of the notebook only where it runs as it is.
+    notebook_notices: tuple[Notice, ...] = ()
     #: Top-level modules that the notebook imports.
     imports: tuple[str, ...] = ()
     mode: Literal["script", "notebook"] = "script"
@@ -147,7 +149,10 @@ class Conversion:
             refusals=(),
             changes=tuple(change for change in self.changes if change.what == SETTABLE),
             parameters=tuple(p for p in self.parameters if p.is_variable or p.length),
-            notices=tuple(n for n in self.notices if not n.message.startswith("The script ")),
+            notices=(
+                *(n for n in self.notices if not n.message.startswith("The script ")),
+                *self.notebook_notices,
+            ),
         )
 
     def to_json(self) -> dict[str, Any]:

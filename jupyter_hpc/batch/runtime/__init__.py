@@ -29,8 +29,9 @@ PARTS = {
         *("log", "script/state", "script/ranks", "display/layout", "display/values"),
         *("display/saving", "display/display", "display/objects", "display/pages"),
         *("display/figures", "script/shell", "script/timing", "script/parameters"),
-        *("script/libraries", "display/formulas", "script/signals", "script/cells"),
-        *("script/namespace", "script/own_magics", "script/shims", "display/widgets"),
+        *("script/children", "script/libraries", "display/formulas", "script/signals"),
+        *("script/cells", "script/namespace", "script/own_magics", "script/shims"),
+        *("display/widgets",),
     ),
 }
 

@@ -175,15 +175,42 @@ def test_notices_about_downloads_stored_errors_and_processes(tmp_path: Path) -> 
         tmp_path,
         [
             "import torchvision\nd = torchvision.datasets.MNIST('.', download=True)",
-            "import multiprocessing\nmultiprocessing.set_start_method('spawn')",
+            "import multiprocessing\nmultiprocessing.set_start_method('spawn')\ndef f(): pass",
             Code("1 / 0", outputs=({"output_type": "error", "ename": "ZeroDivisionError"},)),
             "open('/content/drive/x')",
         ],
     )
     text = "\n".join(f"{n.cell} {n.message}" for n in conversion.notices)
-    for words in ("1 torchvision.datasets.MNIST() downloads", "2 New processes", "4 /content"):
+    for words in ("1 torchvision.datasets.MNIST() downloads", "4 /content"):
         assert words in text
+    assert not any(notice.cell == 2 for notice in conversion.notices)  # a script can do it
+    as_it_is = conversion.as_notebook().notices
+    assert [(n.cell, n.line) for n in as_it_is if "Processes" in n.message] == [(2, 2)]
     assert "3 This cell ended with ZeroDivisionError" in text
+
+
+@pytest.mark.parametrize(
+    ("cell", "lines"),
+    [
+        ("import multiprocessing as mp\nc = mp.get_context(method='forkserver')", [2]),
+        ("from torch import multiprocessing as mp\nmp.spawn(own)", [2]),
+        ("import torch\ntorch.multiprocessing.spawn(own, nprocs=2)", [2]),
+        ("import torch\nDataLoader(own, num_workers=2, multiprocessing_context='spawn')", [2]),
+        ("DataLoader(own, num_workers=2)\nDataLoader(own)\nDataLoader(own, num_workers=0)", [1]),
+        ("with ProcessPoolExecutor() as p: p.map(own, x)", [1]),
+        ("mp.Process(target=own)\nmp.Process(target=len)", [1]),
+        ("mp.set_start_method('fork')\nDataLoader(own, num_workers=2)", []),
+        ("enemies = ['spawn']\ngame.spawn('forkserver')\nprint('spawn')", []),
+    ],
+)
+def test_processes_of_a_notebook_that_runs_as_it_is(
+    cell: str, lines: list[int], tmp_path: Path
+) -> None:
+    conversion = converted(tmp_path, [cell, "def own(): pass"])
+    found = [n for n in conversion.as_notebook().notices if "know the functions" in n.message]
+    assert [notice.line for notice in found] == lines
+    assert not any("know the functions" in notice.message for notice in conversion.notices)
+    assert not converted(tmp_path, [cell]).notebook_notices  # nothing of its own
 
 
 def test_comments_and_markdown_survive(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from jupyter_hpc.batch.runtime.display.display import clear_output, display, publish_display_data
+from jupyter_hpc.batch.runtime.script.children import prepare_spawn
 from jupyter_hpc.batch.runtime.script.state import after_import
 
 #: Seconds between two lines of a progress bar in a log.
@@ -49,19 +50,6 @@ def _prepare_ipython(module: Any) -> None:
     module.publish_display_data = publish_display_data
 
 
-def _prepare_spawn(spawn: Any) -> None:
-    """A new process must not run the notebook again: in a notebook it does not either."""
-    original = spawn.get_preparation_data
-
-    def get_preparation_data(name: Any) -> Any:
-        data = original(name)
-        data.pop("init_main_from_path", None)
-        data.pop("init_main_from_name", None)
-        return data
-
-    spawn.get_preparation_data = get_preparation_data
-
-
 def _prepare_pandas(pandas: Any) -> None:
     """Tables are as wide as in a notebook; without a kernel pandas cuts them to a terminal."""
     if pandas.get_option("display.max_columns") == 0:
@@ -75,5 +63,5 @@ def prepare_libraries() -> None:
     after_import("tqdm.notebook", _prepare_tqdm_notebook)
     after_import("tqdm", _prepare_tqdm_package)
     after_import("IPython.display", _prepare_ipython)
-    after_import("multiprocessing.spawn", _prepare_spawn)
+    after_import("multiprocessing.spawn", prepare_spawn)
     after_import("pandas", _prepare_pandas)

@@ -226,6 +226,17 @@ def parameter(name: str, default: Any) -> Any:
         _fail(str(error))
 
 
+def settings_so_far() -> dict[str, Any]:
+    """The values that were asked for, for a process that is started anew."""
+    return {"values": dict(_SETTINGS), "checked": set(_CHECKED)}
+
+
+def set_settings(settings: dict[str, Any]) -> None:
+    """The same in that process."""
+    _SETTINGS.update(settings["values"])
+    _CHECKED.update(settings["checked"])
+
+
 def answer(name: str, prompt: Any = "") -> str:
     """The answer to a question of the notebook: nobody is there to type it."""
     if prompt:

@@ -1,0 +1,55 @@
+"""Processes that are started anew: they know what the cells have defined, and run no cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.batch.notebooks import AnyCell, converted, run_script
+
+START = """
+import multiprocessing as mp, os
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+mp.set_start_method(METHOD)
+"""
+
+CELLS: list[AnyCell] = [
+    "FACTOR = 3\ntable = {'a': 1}\nprint('once')\nopen('runs', 'a').write('.');",
+    "%%time\ntry:\n    import math\nexcept ImportError:\n    math = None\n"
+    "@dataclass\nclass Point:\n    x: int\n    y: int = FACTOR",
+    "origin = Point(1)\nlocked = open('runs')\nhuge = 'x' * 17_000_000\n"
+    "def f(n):\n    return n * FACTOR + table['a'] + origin.y + math.floor(rate(lr=0.5))\n"
+    "def rate(lr): return lr\ndef other(): return locked, huge",
+    "def outer(n):\n    with ProcessPoolExecutor(1) as inner:\n"
+    "        return list(inner.map(f, [n]))[0]",
+    "with ProcessPoolExecutor(2) as pool:\n    print(list(pool.map(f, [1, 2])))\n"
+    "    print(list(pool.map(Point, [5])))\n    print(list(pool.map(outer, [1])))",
+    "def f(n): return -n\nprint(open('runs').read())",
+]
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_new_process_knows_the_definitions_and_runs_nothing(method: str, tmp_path: Path) -> None:
+    conversion = converted(tmp_path, [START.replace("METHOD", repr(method)), *CELLS])
+    (tmp_path / "t").mkdir()
+    settings = ["--set=FACTOR=10", "--set=lr=2"]
+    ran = run_script(conversion, tmp_path / "s", settings, {"TMPDIR": str(tmp_path / "t")})
+    assert ran.code == 0, ran.stderr
+    assert ran.outputs[6].text == "[23, 33]\n[Point(x=5, y=10)]\n[23]"
+    assert ran.outputs[7].text == "."
+    for words in ("do not get locked", "do not get huge, which functions of the cells read: too"):
+        assert ran.stderr.count(words) == 1
+    assert not list((tmp_path / "t").glob("jupyter-hpc-child-*"))
+
+
+def test_a_failure_in_a_new_process_is_that_of_the_notebook(tmp_path: Path) -> None:
+    cells: list[AnyCell] = [
+        START.replace("METHOD", "'spawn'"),
+        "def f(n):\n    return 1 / n",
+        "with ProcessPoolExecutor(1) as pool:\n    list(pool.map(f, [0]))",
+    ]
+    ran = run_script(converted(tmp_path, cells), tmp_path / "s")
+    assert ran.code == 1 and "ZeroDivisionError" in ran.stderr
+    assert "return 1 / n" in ran.stderr and "failed in cell 3" in ran.stderr
