@@ -51,6 +51,14 @@ def duration(seconds: float) -> str:
     return f"{days} d {hours} h"
 
 
+def memory_size(megabytes: float) -> str:
+    """An amount of memory as people say it: 500 MB, 1.5 GB, 64 GB."""
+    gigabytes = megabytes / 1024
+    if gigabytes < 1:
+        return f"{megabytes:.0f} MB"
+    return f"{gigabytes:.0f} GB" if gigabytes >= 10 else f"{gigabytes:.1f} GB"
+
+
 #: A longer word of a command is a script, or data.
 _MAX_WORD_CHARACTERS = 120
 

@@ -37,6 +37,7 @@ _EMPTY: Entry = {
     "reason": None,
     "next_try": None,
     "problem": None,
+    "out_of_memory": None,
     "port": None,
     "url": None,
     "transport": None,
@@ -70,6 +71,9 @@ def here(record: SessionRecord) -> Entry:
         entry[key] = answer.get(key) or entry[key]
     next_try = answer.get("next_try") or 0.0
     entry["next_try"] = _utc(next_try) if next_try > time.time() else None
+    killed = answer.get("out_of_memory")
+    if killed:
+        entry["out_of_memory"] = {"at": _utc(killed["at"]), "text": printable(killed["text"])}
     return {**entry, "ends_at": _utc(answer.get("ends_at"))}
 
 
@@ -152,6 +156,8 @@ def line(entry: Entry) -> str:
             wait = duration(_epoch(entry["next_try"]) - time.time())
             words += f"\n  The next try comes in {wait}. Now: jupyter-hpc connect "
             words += printable(entry["cluster"])
+        if killed := entry["out_of_memory"]:
+            words += f"\n  Out of memory at {clock(_epoch(killed['at']))}. {killed['text']}"
         return words
     below = [f"  {entry['problem']}"] if entry["problem"] else []
     known = ways_back(entry["cluster"]) if entry["connect"] else f"End it: {entry['stop']}"

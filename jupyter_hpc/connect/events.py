@@ -133,8 +133,32 @@ class TimeLimitNear(Warned):
 
 
 @dataclass(frozen=True)
+class TimeLimitMoved(Warned):
+    """The job's time limit is another one now; the warnings are given again."""
+
+
+@dataclass(frozen=True)
 class GpuIdle(Warned):
     """GPUs of the session have done nothing for as long as the user set."""
+
+
+@dataclass(frozen=True)
+class OutOfMemory(Warned):
+    """The system has ended something of the session for want of memory; the session goes on.
+
+    `kernels` are the notebooks whose kernels were ended, none if it was another process;
+    `limit` is the job's memory in bytes, None where the node itself had none left.
+    """
+
+    kernels: tuple[str, ...]
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class JupyterEnded(Warned):
+    """Jupyter has ended, and is started again in the same job; `cause` as in CAUSES."""
+
+    cause: str
 
 
 @dataclass(frozen=True)

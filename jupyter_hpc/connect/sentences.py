@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,6 +17,8 @@ from jupyter_hpc.connect.events import (
     Event,
     Failed,
     GpuIdle,
+    JupyterEnded,
+    OutOfMemory,
     Pending,
     PersonNeeded,
     Priced,
@@ -25,16 +27,27 @@ from jupyter_hpc.connect.events import (
     Reconnecting,
     Running,
     Starting,
+    TimeLimitMoved,
     TimeLimitNear,
     Warned,
 )
-from jupyter_hpc.text import duration, printable
+from jupyter_hpc.slurm.units import format_memory
+from jupyter_hpc.text import duration, memory_size, printable
 
 #: The last second of the year 9999.
 _LAST_MOMENT = 253402300799.0
 
 #: Fields that hold an epoch and are printed as UTC.
 _TIMES = frozenset({"estimated_start", "next_try"})
+
+DIRECT_WARNING = (
+    "The relay listens on a TCP port of the node, as asked for: others on the cluster can reach "
+    "it, but without this session's certificate and secret they can neither read nor send anything."
+)
+PLAIN_WARNING = (
+    "jupyter-hpc is not installed in the cluster's environment: plain JupyterLab is open, "
+    "without its panels. To add them there: pip install jupyter-hpc"
+)
 
 #: What follows from an answer.
 _FOLLOWS = {
@@ -68,12 +81,42 @@ SENTENCES: Mapping[type[Event], Callable[[Any], str]] = {
     Warned: lambda event: event.text,
     PersonNeeded: lambda event: event.text,
     TimeLimitNear: lambda event: event.text,
+    TimeLimitMoved: lambda event: event.text,
     GpuIdle: lambda event: event.text,
+    OutOfMemory: lambda event: event.text,
+    JupyterEnded: lambda event: event.text,
     Failed: lambda event: f"{event.message} {event.hint}".strip(),
     Asked: lambda event: QUESTIONS[event.kind],
     Answered: _answered,
     Ended: lambda event: event.text or f"The session is over: {event.cause}.",
 }
+
+
+def kernels_lost(kernels: Sequence[str], limit: int | None, name: str) -> str:
+    """What is said of kernels, or of something else, that the system has ended."""
+    if not kernels:
+        who, then = "A process of this session was", ""
+    elif len(kernels) == 1:
+        who, then = f"The kernel of {kernels[0]} was", " It is started again without its variables."
+    else:
+        who = f"The kernels of {', '.join(kernels)} were"
+        then = " They are started again without their variables."
+    return f"{who} ended: {memory_full(limit)}{then} {more_memory(limit, name)}"
+
+
+def memory_full(limit: int | None) -> str:
+    """Why the system ends processes."""
+    if limit is None:
+        return "the node had no memory left."
+    return f"the job's memory ({memory_size(limit / 2**20)}) was full."
+
+
+def more_memory(limit: int | None, name: str) -> str:
+    """The next step of somebody who has run out of memory."""
+    if limit is None:
+        return f"Load less at once, or go to another node: jupyter-hpc connect {name}."
+    twice = format_memory(2 * limit // 2**20)
+    return f"For more memory: jupyter-hpc connect {name} --mem {twice}"
 
 
 def stays(job_id: str, name: str, *, asked: bool = False) -> str:

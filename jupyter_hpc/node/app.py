@@ -13,7 +13,13 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Float, List, Unicode
 
 from jupyter_hpc.logs import Forward
-from jupyter_hpc.node.events import emit_cancelled, emit_leaves, emit_submitted, register_schemas
+from jupyter_hpc.node.events import (
+    emit_cancelled,
+    emit_leaves,
+    emit_out_of_memory,
+    emit_submitted,
+    register_schemas,
+)
 from jupyter_hpc.node.handlers.base import SERVICES_KEY
 from jupyter_hpc.node.handlers.routes import NOWHERE, ROUTES
 from jupyter_hpc.node.kernels import use_for_kernels
@@ -22,6 +28,9 @@ from jupyter_hpc.node.settings import NodeSettings
 
 #: The history of the GPUs starts so long after the server, to stay out of its way.
 GPU_START_DELAY_SECONDS = 5.0
+
+#: No kernel can be lost before.
+MEMORY_START_DELAY_SECONDS = 1.0
 
 
 class HpcExtension(ExtensionApp):
@@ -95,7 +104,9 @@ class HpcExtension(ExtensionApp):
         self.handlers.extend([*ROUTES, NOWHERE])
         if self.serverapp is not None:
             register_schemas(self.serverapp.event_logger)
-            self.serverapp.io_loop.call_later(GPU_START_DELAY_SECONDS, self._start_gpu_history)
+            loop = self.serverapp.io_loop
+            loop.call_later(GPU_START_DELAY_SECONDS, self._start_gpu_history)
+            loop.call_later(MEMORY_START_DELAY_SECONDS, self._watch_memory)
 
     async def stop_extension(self) -> None:
         """End what the services started."""
@@ -169,6 +180,9 @@ class HpcExtension(ExtensionApp):
             list_sessions=list_sessions,
             kernel_pid=kernel_pid,
             on_cancel=lambda job_id: emit_cancelled(server.event_logger, job_id),
+            on_memory_kill=lambda kill: emit_out_of_memory(
+                server.event_logger, [kernel.path for kernel in kill.kernels]
+            ),
             on_submit=lambda job_id, path: emit_submitted(server.event_logger, job_id, path),
             contents_root=getattr(server.contents_manager, "root_dir", server.root_dir),
         )
@@ -177,6 +191,11 @@ class HpcExtension(ExtensionApp):
         """Begin sampling where this job has GPUs, so that its history has a beginning."""
         if self._services is not None and self._services.has_gpus_to_watch():
             self._services.gpus.start()
+
+    def _watch_memory(self) -> None:
+        """Notice what the system ends for want of memory, where a job's group counts it."""
+        if self._services is not None:
+            self._services.memory_kills.start()
 
 
 def _shells(manager: Any) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
 
 JOB_CANCELLED = "https://events.jupyter.org/jupyter_hpc/job_cancelled/v1"
 SESSION_LEAVES = "https://events.jupyter.org/jupyter_hpc/session_leaves/v1"
+OUT_OF_MEMORY = "https://events.jupyter.org/jupyter_hpc/out_of_memory/v1"
 JOB_SUBMITTED = "https://events.jupyter.org/jupyter_hpc/job_submitted/v1"
 
 
@@ -49,7 +51,19 @@ SCHEMAS = (
         "In a moment this page is served by another job, with new kernels.",
         job_id="The job that is left.",
     ),
+    _schema(
+        OUT_OF_MEMORY,
+        "Out of memory",
+        "The system has ended a kernel or another process of this session.",
+        notebooks="The paths of the notebooks whose kernels were ended, a line for each.",
+    ),
 )
+
+
+def emit_out_of_memory(logger: EventLogger | None, paths: Sequence[str]) -> None:
+    """Kernels of these notebooks, or something else, were ended for want of memory."""
+    if logger is not None:
+        logger.emit(schema_id=OUT_OF_MEMORY, data={"notebooks": "\n".join(paths)})
 
 
 def emit_leaves(logger: EventLogger | None, job_id: str) -> None:

@@ -22,7 +22,7 @@ from jupyter_hpc.slurm.fields import (
     text,
 )
 from jupyter_hpc.slurm.ids import job_ids
-from jupyter_hpc.slurm.models import FinishedJob, Usage
+from jupyter_hpc.slurm.models import FinishedJob, FinishedStep, Usage
 from jupyter_hpc.slurm.states import canonical_state, telling_state
 from jupyter_hpc.slurm.units import (
     read_memory_mb,
@@ -109,6 +109,15 @@ def read_finished(stdout: str) -> list[FinishedJob]:
         if dot:
             steps.setdefault(job, []).append(row)
     return [_finished(row, steps.get(row["id"])) for row in rows if "." not in row["id"]]
+
+
+def read_steps(stdout: str) -> list[FinishedStep]:
+    """The steps of the jobs in sacct's order, those that run as well."""
+    return [
+        FinishedStep(row["id"], row["name"], canonical_state(row["state_text"]))
+        for row in RECORDS.rows(stdout)
+        if "." in row["id"]
+    ]
 
 
 def _finished(row: Mapping[str, Any], steps: list[Mapping[str, Any]] | None) -> FinishedJob:

@@ -41,6 +41,7 @@ from jupyter_hpc.slurm.models import (
     Association,
     Estimate,
     FinishedJob,
+    FinishedStep,
     Job,
     JobDetail,
     Partition,
@@ -159,6 +160,11 @@ class SlurmClient:
         """What accounting knows of these jobs, ended or not, with what they used."""
         done = await self._ask(accounting.finished_argv(ids, steps=steps), job_id=", ".join(ids))
         return accounting.read_finished(done.stdout)
+
+    async def steps(self, job_id: str) -> list[FinishedStep]:
+        """What accounting knows of the steps of a job, ended or not."""
+        done = await self._ask(accounting.finished_argv([job_id]), job_id=job_id)
+        return accounting.read_steps(done.stdout)
 
     async def usage(self, job_id: str) -> Usage | None:
         """What the running job with this plain number has used so far; None where unknown."""

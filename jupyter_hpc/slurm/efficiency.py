@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from jupyter_hpc.slurm.models import FinishedJob, Phase
 from jupyter_hpc.slurm.units import format_memory, format_walltime
+from jupyter_hpc.text import memory_size
 
 #: Shorter runs say little about the next one: most of them start up and fail.
 SILENT_SECONDS = 300
@@ -54,8 +55,8 @@ def efficiency(job: FinishedJob, gpu_load: float | None = None) -> Efficiency:
     if usage and usage.max_memory_mb is not None and job.memory_mb:
         memory = Ratio(
             _percent(usage.max_memory_mb, job.memory_mb),
-            _memory(usage.max_memory_mb),
-            _memory(job.memory_mb),
+            memory_size(usage.max_memory_mb),
+            memory_size(job.memory_mb),
         )
     load = gpu_load if gpu_load is not None else usage.gpu_utilization if usage else None
     if job.gpus and load is not None:
@@ -89,7 +90,7 @@ def _memory_advice(job: FinishedJob, memory: Ratio | None) -> Advice | None:
     nodes = max(1, job.node_count)
     if job.state == "OUT_OF_MEMORY" and job.memory_mb:
         return Advice(
-            f"The job ran out of its {_memory(job.memory_mb)} of memory; ask for more.",
+            f"The job ran out of its {memory_size(job.memory_mb)} of memory; ask for more.",
             f"#SBATCH --mem={format_memory(_round_up(job.memory_mb / nodes * 1.5))}",
         )
     if memory is None or memory.percent >= 50 or not job.memory_mb or not job.usage:
@@ -183,12 +184,6 @@ def _percent(used: float, requested: float) -> float:
 
 def _gpus(count: int) -> str:
     return "GPU" if count == 1 else "GPUs"
-
-
-def _memory(megabytes: float) -> str:
-    if megabytes >= 10 * _GIB:
-        return f"{megabytes / _GIB:.0f} GB"
-    return f"{megabytes / _GIB:.1f} GB" if megabytes >= _GIB else f"{megabytes:.0f} MB"
 
 
 def _round_up(megabytes: float) -> int:

@@ -145,6 +145,15 @@ class JobDetail:
 
 
 @dataclass(frozen=True)
+class FinishedStep:
+    """One sacct record of a step; `id` is 17.0 or 17.batch."""
+
+    id: str
+    name: str
+    state: str
+
+
+@dataclass(frozen=True)
 class FinishedJob:
     """One sacct record of a job, with what its steps used where that was asked for."""
 

@@ -79,6 +79,15 @@ class JobEnding:
                 f"{error.hint} Then connect again, and stop it.".lstrip(),
             ) from error
 
+    async def release(self, job_id: str) -> Ended:
+        """Nobody used the session for the agreed time: its job is let go."""
+        await cancel_for_sure(SlurmClient(self._access.login.runner), job_id)
+        text = (
+            f"Job {job_id} was released: no kernel was busy and no browser open for the "
+            "agreed time. Notebooks are as they were last saved."
+        )
+        return Ended("CANCELLED", "requested", text)
+
     async def why(self, job_id: str, uid: str) -> Ended:
         """Why the job is over; asked over a new login if that needs nobody."""
         try:

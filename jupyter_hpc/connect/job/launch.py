@@ -13,6 +13,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job import remote
@@ -35,6 +36,9 @@ from jupyter_hpc.text import printable
 #: How long the environment lines and Jupyter may take before the relay answers.
 #: Conda on a cold shared file system has been seen to need minutes.
 START_SECONDS = 300.0
+
+#: What Slurm calls the step with Jupyter in it.
+STEP_NAME = "jupyter"
 
 #: The files of launch.sh that say how a start went.
 _STORY = ("address", "failed", "ended")
@@ -149,7 +153,9 @@ class Launcher:
         root, port = settings.root_dir or "", "tcp" if tcp else ""
         launch = ["sh", f"{session}/launch.sh", session, root, port, *settings.command]
         node = self._nodes[0]
-        step = allocate.step_argv(self._job_id, launch, node=node, gpus=gpus.get(node))
+        step = allocate.step_argv(
+            self._job_id, launch, node=node, gpus=gpus.get(node), name=STEP_NAME
+        )
         found, fields = await self._run_step(session, step, home_writable)
         if found == "address":
             certificate = identity.certificate if identity is not None else ""
@@ -222,6 +228,7 @@ class Launcher:
             "launch.sh": shipped("launch.sh"),
             "start.py": shipped("start.py"),
             "relay.py": relay_source().encode(),
+            "cgroup.py": (resources.files("jupyter_hpc") / "cgroup.py").read_bytes(),
             "environment.sh": environment_script(self._profile).encode(),
             "profile.json": json.dumps(self._profile.to_json(), indent=1).encode(),
             "secret": secret.encode(),

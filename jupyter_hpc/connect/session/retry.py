@@ -15,7 +15,8 @@ at a time, because one that began while the network was away retries only after 
 send nothing that counts as a login attempt.
 
 `LoginLimit` keeps logins that nobody asked for within what a site takes for a person's;
-`Patience` says when a login that has fallen silent is given up.
+`Patience` says when a login that has fallen silent is given up; `Restarts` whether a Jupyter that
+has ended is started again.
 """
 
 from __future__ import annotations
@@ -53,6 +54,10 @@ NEEDS_PERSON = (PromptNeeded, AuthenticationFailed, HostKeyRefused)
 
 #: No attempt can help any more.
 POINTLESS = (SessionTaken, SessionEnded)
+
+#: A Jupyter that keeps dying is not started for ever: so often within so many seconds.
+_MAX_RESTARTS = 3
+_RESTART_SPAN_SECONDS = 600.0
 
 #: A host or a network that is away; asyncio's own class before Python 3.11.
 AWAY = (Unreachable, OSError, TimeoutError, asyncio.TimeoutError)
@@ -105,6 +110,23 @@ class _Bucket:
         """Seconds until there is a whole one; who has waited that long need not wait a rest."""
         left = max(0.0, 1.0 - self.level(now)) * self.seconds
         return left if left > 1e-3 else 0.0
+
+
+class Restarts:
+    """How often a Jupyter that keeps ending is started again in its job: not for ever."""
+
+    def __init__(self) -> None:
+        self._last: list[float] = []
+        self._last_full = float("-inf")
+
+    def allow(self, *, out_of_memory: bool, now: float | None = None) -> bool:
+        """Whether once more; what has filled the memory twice would do so again."""
+        now = time.monotonic() if now is None else now
+        self._last = [at for at in self._last if now - at < _RESTART_SPAN_SECONDS] + [now]
+        if not out_of_memory:
+            return len(self._last) <= _MAX_RESTARTS
+        before, self._last_full = self._last_full, now
+        return now - before >= _RESTART_SPAN_SECONDS
 
 
 class LoginLimit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from jupyter_hpc.connect.events import (
@@ -11,9 +12,14 @@ from jupyter_hpc.connect.events import (
     Asked,
     Ended,
     Event,
+    GpuIdle,
+    JupyterEnded,
+    OutOfMemory,
     PersonNeeded,
     Reconnected,
     Reconnecting,
+    TimeLimitMoved,
+    TimeLimitNear,
     Warned,
 )
 from jupyter_hpc.connect.sentences import as_json, sentence
@@ -21,6 +27,15 @@ from jupyter_hpc.text import printable
 
 #: A page that is opened late shows the newest few warnings.
 _MAX_WARNINGS = 5
+
+#: Warnings of which only the newest is true.
+_ABOUT: Mapping[type[Warned], str] = {
+    TimeLimitNear: "time",
+    TimeLimitMoved: "time",
+    GpuIdle: "GPUs",
+    OutOfMemory: "memory",
+    JupyterEnded: "Jupyter",
+}
 
 
 class SessionStatus:
@@ -37,7 +52,9 @@ class SessionStatus:
         self._title = title
         self._port = port
         self._since = time.time()
-        self._warnings: list[str] = []
+        self._warnings: list[Warned] = []
+        self._server_ended: dict[str, Any] | None = None  # the last time that it was restarted
+        self._out_of_memory: dict[str, Any] | None = None  # the last time of that
         self._questions: dict[str, str] = {}  # kind -> the open question
         self._event: Event | None = None  # the last one that is the session's state
         self._before: Event | None = None  # the one before the connection was lost
@@ -58,7 +75,7 @@ class SessionStatus:
             self.needs_person = sentence(event)
             return
         if isinstance(event, Warned):
-            self._warnings = [*self._warnings, sentence(event)][-_MAX_WARNINGS:]
+            self._warn(event)
             return
         self.needs_person = ""
         if isinstance(event, Reconnected):
@@ -75,6 +92,22 @@ class SessionStatus:
             self.ends_at = None
             self._warnings = []  # they were about the job that is over
         self._event = event
+
+    def _warn(self, event: Warned) -> None:
+        """Keep it, in the place of those that it makes untrue or says again."""
+        about = _ABOUT.get(type(event))
+        self._warnings = [
+            other
+            for other in self._warnings
+            if sentence(other) != sentence(event)
+            and (about is None or _ABOUT.get(type(other)) != about)
+        ]
+        self._warnings = [*self._warnings, event][-_MAX_WARNINGS:]
+        told = {"text": sentence(event), "at": time.time()}
+        if isinstance(event, JupyterEnded):
+            self._server_ended = told
+        if getattr(event, "cause", "") == "out_of_memory" or isinstance(event, OutOfMemory):
+            self._out_of_memory = told
 
     def snapshot(self) -> dict[str, Any]:
         """Plain values for the page and for other commands; `event` as --json prints it."""
@@ -97,8 +130,10 @@ class SessionStatus:
             "estimated_start": fields.get("estimated_start"),
             "next_try": fields.get("next_try"),
             "ends_at": self.ends_at,
-            "warnings": list(self._warnings),
+            "warnings": [sentence(event) for event in self._warnings],
             "needs_person": self.needs_person,
+            "server_ended": self._server_ended,
+            "out_of_memory": self._out_of_memory,
             "questions": dict(self._questions),
             "ended": {"state": event.state, "cause": event.cause}
             if isinstance(event, Ended)

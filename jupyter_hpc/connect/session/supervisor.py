@@ -18,11 +18,17 @@ from functools import partial
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.clusters.values import duration_seconds
-from jupyter_hpc.connect.events import Authenticating, Ended, Ready, Running, Starting, Warned
+from jupyter_hpc.connect.events import (
+    Authenticating,
+    Ended,
+    JupyterEnded,
+    Ready,
+    Running,
+    Starting,
+    Warned,
+)
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.allocation import Launch
-from jupyter_hpc.connect.job.endings import cancel_for_sure
 from jupyter_hpc.connect.job.give_back import FailedSession, JobEnding
 from jupyter_hpc.connect.job.launch import START_SECONDS, ServerAddress, extension_installed
 from jupyter_hpc.connect.job.opening import (
@@ -32,8 +38,9 @@ from jupyter_hpc.connect.job.opening import (
     open_server,
     why_jupyter_ended,
 )
+from jupyter_hpc.connect.job.server_end import ServerEnd, how_server_ended
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.sentences import stays, ways_back
+from jupyter_hpc.connect.sentences import DIRECT_WARNING, PLAIN_WARNING, stays, ways_back
 from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.connections import (
@@ -42,13 +49,14 @@ from jupyter_hpc.connect.session.connections import (
     unless_interrupted,
 )
 from jupyter_hpc.connect.session.listener import SessionListener
+from jupyter_hpc.connect.session.notify.memory_kills import MemoryKillWatch
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.pipe_source import JobOver, PipeSource, ServerGone
 from jupyter_hpc.connect.session.reconnect import LoginReconnect, PipeReconnect
 from jupyter_hpc.connect.session.renew.renewal import Renewal, Renewed
 from jupyter_hpc.connect.session.renew.successor import Successor
-from jupyter_hpc.connect.session.retry import Retry
-from jupyter_hpc.connect.session.watch import IdleRelease, JobWatch, TimeLimitWarnings
+from jupyter_hpc.connect.session.retry import Restarts, Retry
+from jupyter_hpc.connect.session.watch import IdleRelease, JobWatch, TimeLimitWarnings, idle_seconds
 from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import HpcError, LaunchFailed, RelayGone, SessionEnded
@@ -58,19 +66,6 @@ from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.waiting import finish
 
 _log = logging.getLogger(__name__)
-
-#: A Jupyter that keeps dying is not started for ever: so often within so many seconds.
-_MAX_RESTARTS = 3
-_RESTART_SPAN_SECONDS = 600.0
-
-_DIRECT_WARNING = (
-    "The relay listens on a TCP port of the node, as asked for: others on the cluster can reach "
-    "it, but without this session's certificate and secret they can neither read nor send anything."
-)
-_PLAIN_WARNING = (
-    "jupyter-hpc is not installed in the cluster's environment: plain JupyterLab is open, "
-    "without its panels. To add them there: pip install jupyter-hpc"
-)
 
 
 class Supervisor:
@@ -103,6 +98,7 @@ class Supervisor:
         self._opener: JobOpener | None = None
         self._opened: OpenJob | None = None
         self._ends_at: float | None = None
+        self._memory: MemoryKillWatch | None = None
         self.renewal = Renewal(profile, options, connections, launch, listener)
         self._successor: Successor | None = None
         self._served = False  # Jupyter has answered
@@ -242,19 +238,21 @@ class Supervisor:
         self.profile = self.renewal.profile = opener.profile
         self._tell(Running(opened.job.job_id, opened.node))
         self._note_job(opened.job)
-        restarts: list[float] = []
+        restarts = Restarts()
         while True:
             try:
                 return await self._logins.through(partial(self._serve, opened))
             except ServerGone as gone:
-                now = time.monotonic()
-                restarts = [at for at in restarts if now - at < _RESTART_SPAN_SECONDS] + [now]
-                _log.info("Jupyter is gone, for the %d. time within 10 minutes", len(restarts))
-                if len(restarts) > _MAX_RESTARTS:
+                end = await self._how_server_ended(opened)
+                restarting = restarts.allow(out_of_memory=end.out_of_memory)
+                text = end.text(self.job_id, self._listener.name, restarting=restarting)
+                if not restarting:
+                    if end.out_of_memory:
+                        return self._end(Ended("RUNNING", end.cause, text))
                     cause = gone.__cause__
                     otherwise = cause if isinstance(cause, HpcError) else None
                     raise await self._why_jupyter_ended(otherwise) from None
-                self._tell(Warned("Jupyter ended; it is being started again in the same job."))
+                self._tell(JupyterEnded(text, end.cause))
             except (Renewed, JobOver):
                 self._successor = self.renewal.ready
                 if self._successor is None:
@@ -293,9 +291,9 @@ class Supervisor:
             self._served = True
             self._tell(self._ready(opened))
             if self._connections.transport == "direct":
-                self._tell(Warned(_DIRECT_WARNING))
+                self._tell(Warned(DIRECT_WARNING))
             if not await self._extension(server):
-                self._tell(Warned(_PLAIN_WARNING))
+                self._tell(Warned(PLAIN_WARNING))
             return await self._stay(keep)
         finally:
             if keep is not None:
@@ -333,6 +331,15 @@ class Supervisor:
             return otherwise or LaunchFailed("Jupyter could not be found in the job.")
         return await why_jupyter_ended(self.profile, self._connections, self.address, otherwise)
 
+    async def _how_server_ended(self, opened: OpenJob) -> ServerEnd:
+        memory, self._memory = self._memory, None
+        if self.address is None:
+            return ServerEnd()
+        slurm, kills = SlurmClient(CurrentRunner(self._connections)), memory.count if memory else 0
+        return await how_server_ended(
+            self._connections.on_node, slurm, self.address, opened.job, kills
+        )
+
     def _ready(self, opened: OpenJob) -> Ready:
         port, transport = self._listener.port, self._connections.transport
         return Ready(
@@ -357,7 +364,10 @@ class Supervisor:
         warn = asyncio.create_task(TimeLimitWarnings(self._tell).run(lambda: self._ends_at))
         renewal = asyncio.create_task(self.renewal.run(self.job_id, self.link, self.token))
         tasks = [keep, job, warn, renewal]
-        idle = self._idle_seconds()
+        if self.link is not None:
+            self._memory = MemoryKillWatch(self.link, self.token, self._listener.name, self._tell)
+            tasks.append(asyncio.create_task(self._memory.run()))
+        idle = idle_seconds(self._options, self.profile)
         if idle:
             release = IdleRelease(idle, lambda: self.link, lambda: self.token)
             tasks.append(asyncio.create_task(release.run(lambda: self._listener.browsers)))
@@ -369,7 +379,7 @@ class Supervisor:
                 await task
             if job in done:
                 raise JobOver
-            return await self._release()
+            return self._end(await self._ending.release(self.job_id))
         except SessionEnded:
             raise JobOver from None
         finally:
@@ -378,19 +388,6 @@ class Supervisor:
     def _cut(self) -> bool:
         """Whether the connection is away just now."""
         return self.link is None or self.link.state != "up"
-
-    def _idle_seconds(self) -> int | None:
-        asked = self._options.idle_release
-        return duration_seconds(asked) if asked else self.profile.jupyter.idle_release_seconds
-
-    async def _release(self) -> Ended:
-        """Nobody used the session for the agreed time: its job is let go."""
-        await cancel_for_sure(SlurmClient(self._connections.login.runner), self.job_id)
-        text = (
-            f"Job {self.job_id} was released: no kernel was busy and no browser open for the "
-            "agreed time. Notebooks are as they were last saved."
-        )
-        return self._end(Ended("CANCELLED", "requested", text))
 
     def _note_job(self, job: Job) -> None:
         if job.time_left is not None:

@@ -6,7 +6,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from jupyter_hpc.connect.events import Sink, TimeLimitNear, Warned
+from jupyter_hpc.clusters import Profile
+from jupyter_hpc.clusters.values import duration_seconds
+from jupyter_hpc.connect.events import Sink, TimeLimitMoved, TimeLimitNear, Warned
+from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import CommandError, ConnectError, SlurmError
@@ -47,7 +50,9 @@ class TimeLimitWarnings:
             self._left = None if ends_at < before else [s for s in WARNING_MINUTES if s < minutes]
             word = "shortened" if ends_at < before else "extended"
             self._sink(
-                Warned(f"The job's time limit was {word}: it ends in {duration(ends_at - now)}.")
+                TimeLimitMoved(
+                    f"The job's time limit was {word}: it ends in {duration(ends_at - now)}."
+                )
             )
         if self._left is None:
             # A session that begins with 8 minutes left is told so once, by the 10-minute step.
@@ -122,6 +127,12 @@ class JobWatch:
                     else f"Job {self._job_id} was resumed; it goes on where it stood."
                 )
             )
+
+
+def idle_seconds(options: ConnectOptions, profile: Profile) -> int | None:
+    """After how long a session that nobody uses is let go; None: never."""
+    asked = options.idle_release
+    return duration_seconds(asked) if asked else profile.jupyter.idle_release_seconds
 
 
 class IdleRelease:

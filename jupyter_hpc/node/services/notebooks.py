@@ -52,13 +52,14 @@ class Notebooks:
         """Who these processes are."""
         if self._clock() - self._read_at > LIFETIME_SECONDS:
             self._read_at = self._clock()
-            self._kernels = await self._read_kernels()
+            self._kernels = await self.kernels()
             self._owners = {}
         for pid in pids - self._owners.keys():
             self._owners[pid] = self._owner(pid)
         return {pid: self._owners[pid] for pid in pids}
 
-    async def _read_kernels(self) -> dict[int, Notebook]:
+    async def kernels(self) -> dict[int, Notebook]:
+        """The processes of kernels, as of now."""
         kernels: dict[int, Notebook] = {}
         for session in await self._list_sessions():
             kernel_id = str((session.get("kernel") or {}).get("id") or "")

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from jupyter_hpc.node.services.job_details import JobDetails
     from jupyter_hpc.node.services.jobs import JobsService
     from jupyter_hpc.node.services.logs import LogService
+    from jupyter_hpc.node.services.memory_kills import MemoryKill, MemoryKills
     from jupyter_hpc.node.services.nodes import NodesService
+    from jupyter_hpc.node.services.notebooks import Notebooks
     from jupyter_hpc.node.services.offload import Offload
     from jupyter_hpc.node.services.partitions import PartitionService
     from jupyter_hpc.node.services.profile import SiteProfile
@@ -55,6 +57,8 @@ class ServerHooks(NamedTuple):
     on_submit: Callable[[str, str], None] = lambda job_id, path: None
     #: Told that the session moves on to another server.
     on_leave: Callable[[], None] = lambda: None
+    #: Told that something was ended for want of memory.
+    on_memory_kill: Callable[[MemoryKill], None] = lambda kill: None
     #: The shells of terminals: name and process.
     terminals: Callable[[], Mapping[str, int]] = dict
     #: A terminal of that name in that folder ("": as usual).
@@ -125,17 +129,29 @@ class Services:
             self.client.job,
             self.offload,
             self.jobs.known,
+            lambda: self.memory_kills.recent,
         )
+
+    @cached_property
+    def _notebooks(self) -> Notebooks:
+        from jupyter_hpc.node.services.notebooks import Notebooks
+
+        return Notebooks(self.hooks.list_sessions, self.hooks.kernel_pid)
+
+    @cached_property
+    def memory_kills(self) -> MemoryKills:
+        from jupyter_hpc.node.services.memory_kills import MemoryKills
+
+        return MemoryKills(self._notebooks.kernels, self.hooks.on_memory_kill)
 
     @cached_property
     def gpus(self) -> GpuService:
         from jupyter_hpc.node.services.gpus import GpuService
-        from jupyter_hpc.node.services.notebooks import Notebooks
 
         return GpuService(
             self._open_gpus,
             self.settings.gpu_interval,
-            Notebooks(self.hooks.list_sessions, self.hooks.kernel_pid),
+            self._notebooks,
             enabled=self.settings.gpus_enabled,
         )
 
@@ -294,6 +310,7 @@ class Services:
         """End threads and tasks of those services that were used."""
         names = (
             "gpus",
+            "memory_kills",
             "nodes",
             "session",
             "jobs",

@@ -17,6 +17,7 @@ from jupyter_hpc.node.values import problem_of
 from jupyter_hpc.slurm.job_environment import JobEnvironment, read_job_environment
 
 if TYPE_CHECKING:
+    from jupyter_hpc.node.services.memory_kills import MemoryKill
     from jupyter_hpc.slurm.models import Job
 
 #: The end of a job hardly ever changes: asked once, then again after so long.
@@ -78,6 +79,7 @@ class Session:
     job: SessionJob | None
     problem: Mapping[str, str] | None
     memory: SessionMemory | None
+    memory_kills: tuple[MemoryKill, ...]
     features: Mapping[str, bool]
     now: float
 
@@ -109,6 +111,7 @@ class SessionService:
         ask_job: Callable[[str], Awaitable[Job | None]],
         offload: Offload,
         known_job: Callable[[str], Dated[Job] | None] = lambda job_id: None,
+        memory_kills: Callable[[], tuple[MemoryKill, ...]] = tuple,
     ) -> None:
         self._job_environment = read_job_environment(environ)
         self._profile = profile
@@ -117,6 +120,7 @@ class SessionService:
         self._ask_job = ask_job
         self._offload = offload
         self._known_job = known_job
+        self._memory_kills = memory_kills
         self._started_at = time.time()
         #: What the scheduler allows the job on this node, in bytes.
         self._node_limit: int | None = None
@@ -148,6 +152,7 @@ class SessionService:
             job=job,
             problem=problem_of(problem),
             memory=await self._memory_now(),
+            memory_kills=self._memory_kills(),
             features=self._features,
             now=now,
         )

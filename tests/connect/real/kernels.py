@@ -29,6 +29,22 @@ class Kernel:
         """The answer of the Jupyter server to a question for JSON."""
         return asyncio.run(self._ask("GET", path))
 
+    def start(self, notebook: str, code: str) -> None:
+        """Let a kernel of that notebook, which need not exist, begin with `code`."""
+        asyncio.run(self._start(notebook, code))
+
+    async def _start(self, notebook: str, code: str) -> None:
+        wanted = {"path": notebook, "name": notebook, "type": "notebook"}
+        body = json.dumps({**wanted, "kernel": {"name": "python3"}})
+        session = await self._ask("POST", "/api/sessions", body)
+        channels = await self._execute(session["kernel"]["id"], code)
+        while True:
+            said = await channels[0].read_message()
+            assert said is not None, "the kernel's connection ended"
+            if json.loads(said)["msg_type"] == "execute_input":
+                channels[0].close()
+                return
+
     async def _ask(self, method: str, path: str, body: str | None = None) -> Any:
         request = HTTPRequest(f"http://{self.base}{path}", method, self.headers, body)
         answer = await AsyncHTTPClient().fetch(request)
@@ -36,6 +52,15 @@ class Kernel:
 
     async def _run(self, code: str) -> str:
         kernel = (await self._ask("POST", "/api/kernels", '{"name": "python3"}'))["id"]
+        channels, request = await self._execute(kernel, code)
+        try:
+            return await _printed(channels, request)
+        finally:
+            channels.close()
+            await self._ask("DELETE", f"/api/kernels/{kernel}")
+
+    async def _execute(self, kernel: str, code: str) -> tuple[Any, str]:
+        """The channels of a kernel that has been asked to run `code`, and the request's id."""
         address = f"ws://{self.base}/api/kernels/{kernel}/channels"
         channels = await websocket_connect(HTTPRequest(address, headers=self.headers))
         header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "session": "s",
@@ -43,12 +68,8 @@ class Kernel:
         content = {"code": code, "silent": False, "store_history": False, "allow_stdin": False}
         message = {"header": header, "parent_header": {}, "metadata": {}, "content": content,
                    "channel": "shell", "buffers": []}  # fmt: skip
-        try:
-            await channels.write_message(json.dumps(message))
-            return await _printed(channels, header["msg_id"])
-        finally:
-            channels.close()
-            await self._ask("DELETE", f"/api/kernels/{kernel}")
+        await channels.write_message(json.dumps(message))
+        return channels, header["msg_id"]
 
 
 async def _printed(channels: Any, request: str) -> str:

@@ -15,6 +15,7 @@ from jupyter_hpc.connect.events import Ended, Event
 from jupyter_hpc.connect.job import give_back
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.job.launch import ServerAddress
+from jupyter_hpc.connect.job.server_end import ServerEnd
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import supervisor as module
 from jupyter_hpc.connect.session.connections import ClusterConnections
@@ -123,6 +124,8 @@ class Cluster:
         self._pipes_fail: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.over = False  # Slurm says so when it is asked before the job is given back
         self.extension = True
+        self.ends: list[ServerEnd] = []  # how each Jupyter ends that does
+        self.known_kills: list[int] = []
         job = SimpleNamespace(job_id="7", time_left=3600, time_limit=3600)
         opened = SimpleNamespace(job=job, node="cpu01", account=SimpleNamespace(uid="1000"))
 
@@ -205,6 +208,19 @@ class Cluster:
         async def why_jupyter_ended(*_: object) -> LaunchFailed:
             return LaunchFailed("Jupyter ended as soon as it was started.")
 
+        async def how_server_ended(*args: Any) -> ServerEnd:
+            self.known_kills.append(args[-1])
+            return self.ends.pop(0) if self.ends else ServerEnd()
+
+        class Memory:
+            count = 3
+
+            def __init__(memory, *_: object) -> None:
+                pass
+
+            async def run(memory) -> None:
+                await asyncio.Event().wait()
+
         async def extension_installed(*_: object) -> bool:
             return self.extension
 
@@ -217,7 +233,8 @@ class Cluster:
             "PipeReconnect": Pipes,
             "JobWatch": Watch,
             "open_server": open_server,
-            "cancel_for_sure": cancel,
+            "how_server_ended": how_server_ended,
+            "MemoryKillWatch": Memory,
             "why_jupyter_ended": why_jupyter_ended,
             "extension_installed": extension_installed,
             "jupyter_api": SimpleNamespace(wait_until_answers=answers),

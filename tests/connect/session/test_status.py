@@ -12,6 +12,8 @@ from jupyter_hpc.connect.events import (
     Authenticating,
     Ended,
     Event,
+    JupyterEnded,
+    OutOfMemory,
     Pending,
     PersonNeeded,
     Ready,
@@ -19,6 +21,8 @@ from jupyter_hpc.connect.events import (
     Reconnecting,
     Running,
     Starting,
+    TimeLimitMoved,
+    TimeLimitNear,
     Warned,
 )
 from jupyter_hpc.connect.sentences import sentence
@@ -82,6 +86,36 @@ def test_a_needed_person_is_shown_until_all_is_well(status: SessionStatus) -> No
     assert status.snapshot()["warnings"] == [], "it would be there twice, and stay"
     status.take(Reconnected(3.0))
     assert status.snapshot()["needs_person"] == ""
+
+
+def test_warnings_about_one_thing_do_not_pile_up(status: SessionStatus) -> None:
+    status.take(_READY)
+    status.take(TimeLimitNear("The time limit comes in 30 minutes.", 30))
+    status.take(Warned("Something else."))
+    status.take(TimeLimitNear("The time limit comes in 10 minutes.", 10))
+    status.take(OutOfMemory("The kernel of a was ended.", ("a",), None))
+    status.take(OutOfMemory("The kernel of b was ended.", ("b",), None))
+    status.take(Warned("Something else."))
+    assert status.snapshot()["warnings"] == [
+        "The time limit comes in 10 minutes.",
+        "The kernel of b was ended.",
+        "Something else.",
+    ]
+    status.take(TimeLimitMoved("The time limit was extended."))
+    assert status.snapshot()["warnings"][-1] == "The time limit was extended."
+    assert len(status.snapshot()["warnings"]) == 3
+
+
+def test_a_jupyter_that_ran_out_of_memory_is_remembered(status: SessionStatus) -> None:
+    status.take(JupyterEnded("Jupyter ended with exit code 1.", "failed"))
+    snapshot = status.snapshot()
+    assert snapshot["server_ended"]["text"] == "Jupyter ended with exit code 1."
+    assert snapshot["out_of_memory"] is None
+    status.take(JupyterEnded("The memory was full.", "out_of_memory"))
+    status.take(_READY)
+    snapshot = status.snapshot()
+    assert snapshot["server_ended"] == snapshot["out_of_memory"]
+    assert snapshot["out_of_memory"]["text"] == "The memory was full."
 
 
 def test_the_newest_warnings_stay(status: SessionStatus) -> None:

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
-from jupyter_hpc.connect.events import Ended, Ready, Warned
+from jupyter_hpc.connect.events import Ended, JupyterEnded, Ready, Warned
+from jupyter_hpc.connect.job.server_end import ServerEnd
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.pipe_source import JobOver, ServerGone
+from jupyter_hpc.connect.session.retry import Restarts
 from jupyter_hpc.errors import (
     ConnectError,
     LaunchFailed,
@@ -107,10 +109,45 @@ async def test_jupyter_that_died_is_started_again_in_the_same_job(cluster: Clust
     supervisor = cluster.supervisor()
     running = asyncio.create_task(supervisor.run())
     await until(lambda: "ready" in cluster.listener.names)
-    assert "Jupyter ended; it is being started again in the same job." in warnings(cluster)
+    assert "Jupyter ended. It is being started again in the same job." in warnings(cluster)
     assert cluster.listener.names.count("starting") == 2
     supervisor.ask(SessionCommand.LEAVE)
     await running
+
+
+async def test_jupyter_that_ran_out_of_memory_is_started_once_more(cluster: Cluster) -> None:
+    """The second time it is left to the user, and the job stays for them."""
+    cluster.servers = [True] * 3
+    cluster.pipes = [ServerGone() for _ in range(3)]
+    cluster.ends = [ServerEnd(True, 500 * 2**20)] * 3
+    ended = await cluster.supervisor().run()
+    (restarted,) = [e for e in cluster.listener.events if isinstance(e, JupyterEnded)]
+    assert restarted.cause == "out_of_memory"
+    assert "(500 MB) was full. It is being started again in the same job." in restarted.text
+    assert "jupyter-hpc connect ulysses --mem 1000M" in restarted.text
+    assert (ended.state, ended.cause) == ("RUNNING", "out_of_memory")
+    assert "Job 7 stays." in ended.text and "stop ulysses" in ended.text
+    assert cluster.cancelled == []
+
+
+async def test_jupyter_s_end_is_judged_by_what_was_known_before(cluster: Cluster) -> None:
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    cluster.fail_pipes(ServerGone())
+    with pytest.raises(LaunchFailed):
+        await running
+    assert cluster.known_kills[0] == 3
+
+
+def test_restarts_are_counted_within_ten_minutes() -> None:
+    restarts = Restarts()
+    assert all(restarts.allow(out_of_memory=False, now=at) for at in (0, 1, 2))
+    assert not restarts.allow(out_of_memory=False, now=3)
+    assert restarts.allow(out_of_memory=False, now=700)
+    assert restarts.allow(out_of_memory=True, now=701)
+    assert not restarts.allow(out_of_memory=True, now=1200)
+    assert restarts.allow(out_of_memory=True, now=1900)
 
 
 async def test_jupyter_that_dies_at_its_start_is_not_started_for_ever(cluster: Cluster) -> None:

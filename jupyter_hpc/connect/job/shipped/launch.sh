@@ -4,7 +4,7 @@
 #
 #   launch.sh SESSION ROOT TCP COMMAND...
 #
-# SESSION  folder with environment.sh, relay.py, start.py, secret, profile.json, nodes;
+# SESSION  folder with environment.sh, relay.py, start.py, cgroup.py, secret, profile.json, nodes;
 #          for TCP also relay.pem
 # ROOT     the folder that JupyterLab shows ("" for the home folder)
 # TCP      "tcp" if the relay shall also listen on a port (--via direct), else ""
@@ -239,7 +239,11 @@ code=$?
 kill "$keeper_pid" 2>/dev/null
 case $(cat "$session/address" 2>/dev/null) in *"folder=$private"*) rm -f "$session/address" ;; esac
 # shellcheck disable=SC3045 # -u is bash's; other shells have no limit to tell
+# Killed: by the system, for want of memory? It lets the job go on.
+killed=
+[ "$code" -ne 137 ] || killed=$("$python" "$session/cgroup.py" </dev/null 2>/dev/null)
 tell ended "code=$code
+$killed
 processes=$(ulimit -u 2>/dev/null)
 $(tail -n 20 "$session/jupyter.log" | sed 's/^/output=/')"
 exit "$code"

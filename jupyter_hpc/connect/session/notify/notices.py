@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from jupyter_hpc.clusters.user_settings import NotifySettings
-from jupyter_hpc.connect.events import Event, GpuIdle, Ready, Sink, TimeLimitNear
+from jupyter_hpc.connect.events import Event, GpuIdle, OutOfMemory, Ready, Sink, TimeLimitNear
 from jupyter_hpc.connect.sentences import sentence
 from jupyter_hpc.connect.session.notify.batch_jobs import BatchJobWatch
 from jupyter_hpc.connect.session.notify.gpu_idle import GpuIdleWatch
@@ -51,6 +51,8 @@ class Notices:
                 self.tell(Message("time-limit", f"{name}: time is short", sentence(event)))
         elif isinstance(event, GpuIdle):
             self.tell(Message("gpu-idle", f"{name}: idle GPU", sentence(event)))
+        elif isinstance(event, OutOfMemory):
+            self.tell(Message("out-of-memory", f"{name}: out of memory", sentence(event)))
 
     def on_link(
         self, link: Link | None, runner: Runner | None, token: str, poll_seconds: float
