@@ -7,6 +7,7 @@ import jobNotices from './jobs/notices';
 import jobs from './jobs/plugin';
 import jobView from './jobview/plugin';
 import launcher from './launcher/plugin';
+import memory from './memory/plugin';
 import panel from './panel/plugin';
 import renew from './renew/plugin';
 import session from './session/plugin';
@@ -27,6 +28,7 @@ export default [
   storage,
   status,
   warnings,
+  memory,
   renew,
   idle,
   jobNotices,

@@ -114,6 +114,8 @@ export interface IPortStatus {
   needsPerson: string;
   /** Since when it is in this state, in seconds of the user's own clock. */
   since: number;
+  /** How its server ended the last time that it was started again in its job. */
+  serverEnded: { text: string; at: number } | null;
   offers: IOffer[];
 }
 

@@ -46,6 +46,7 @@ def a_session(minutes_left: float = 145, **changes: Any) -> Json:
             "scope": "this job on this node",
             **dated(),
         },
+        "memory_kills": [],
         "features": {
             "gpus": True,
             "jobs": True,

@@ -16,6 +16,7 @@ export type ISession = Schemas['Session'];
 export type ISessionJob = Schemas['SessionJob'];
 export type IFeatures = Schemas['Features'];
 export type IMemory = Schemas['Memory'];
+export type IMemoryKill = Schemas['MemoryKill'];
 
 export type IGpus = Schemas['Gpus'];
 export type IGpu = Schemas['Gpu'];

@@ -5,7 +5,7 @@ import type {
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import { IHpcClient, IHpcPanel } from '../tokens';
+import { IHpcClient, IHpcPanel, ILocalPort } from '../tokens';
 import { View } from '../ui/view';
 import { SessionSection } from './section';
 
@@ -14,19 +14,22 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: 'The section "Session" of the HPC panel.',
   autoStart: true,
   requires: [IHpcPanel, IHpcClient],
-  optional: [ITranslator],
+  optional: [ITranslator, ILocalPort],
   activate: (
     app: JupyterFrontEnd,
     panel: IHpcPanel,
     client: IHpcClient,
-    translator: ITranslator | null
+    translator: ITranslator | null,
+    port: ILocalPort | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyter_hpc');
     panel.addSection({
       id: 'session',
       title: trans.__('Session'),
       rank: 10,
-      content: new View(<SessionSection client={client} trans={trans} />)
+      content: new View(
+        <SessionSection client={client} port={port} trans={trans} />
+      )
     });
   }
 };

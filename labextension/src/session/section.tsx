@@ -1,27 +1,36 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { IMemory, ISession, ISessionJob } from '../data/api';
-import type { IHpcClient } from '../tokens';
+import type { IMemory, IMemoryKill, ISession, ISessionJob } from '../data/api';
+import { lossText, moreMemory } from '../memory/kills';
+import type { IHpcClient, ILocalPort } from '../tokens';
 import { Bar } from '../ui/bar';
 import { Age, FeedView } from '../ui/feedview';
 import { formatBytes, formatSpan, formatTime } from '../ui/format';
 import { useTick } from '../ui/hooks';
+import { Problem } from '../ui/problem';
 
 interface ISessionProps {
   client: IHpcClient;
+  /** Knows the session's name on the user's computer. */
+  port: ILocalPort | null;
   trans: TranslationBundle;
 }
 
 /** The job that this server runs in: what it got, how long it lasts, its memory. */
 export function SessionSection(props: ISessionProps): JSX.Element {
-  const { client, trans } = props;
+  const { client, port, trans } = props;
   return (
     <FeedView feed={client.session} trans={trans}>
       {session => (
         <>
           {session.job && <TimeLeft job={session.job} {...props} />}
           {session.memory && <Memory memory={session.memory} trans={trans} />}
+          <LastKill
+            kills={session.memory_kills}
+            name={port?.name ?? ''}
+            trans={trans}
+          />
           <Facts session={session} trans={trans} />
           {session.memory && (
             <Age feed={client.session} dated={session.memory} trans={trans} />
@@ -71,6 +80,25 @@ function Memory({ memory, trans }: IMemoryProps): JSX.Element {
       />
     </div>
   );
+}
+
+interface ILastKillProps {
+  kills: readonly IMemoryKill[];
+  name: string;
+  trans: TranslationBundle;
+}
+
+/** The last thing that was ended because the memory was full. */
+function LastKill({ kills, name, trans }: ILastKillProps): JSX.Element | null {
+  const kill = kills.at(-1);
+  return kill ? (
+    <Problem
+      problem={{
+        message: trans.__('Out of memory at %1', formatTime(kill.at)),
+        hint: `${lossText(kill, trans)} ${moreMemory(kill, name, trans)}`
+      }}
+    />
+  ) : null;
 }
 
 interface IFactsProps {

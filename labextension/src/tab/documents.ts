@@ -35,19 +35,27 @@ export function unsaved(shell: JupyterFrontEnd.IShell): string[] {
     .map(context => PathExt.basename(context.path));
 }
 
-/** Save what has changed; the names of what was saved and of what was not. */
+/**
+ * Save what has changed, or `only` these documents of it; the names of what was saved and of
+ * what was not.
+ */
 export async function saveChanged(
-  shell: JupyterFrontEnd.IShell
+  shell: JupyterFrontEnd.IShell,
+  only?: readonly string[]
 ): Promise<{ saved: string[]; failed: string[] }> {
   const saved: string[] = [];
   const failed: string[] = [];
   for (const context of contexts(shell).filter(({ model }) => model.dirty)) {
+    const name = PathExt.basename(context.path);
+    if (only && !only.includes(name)) {
+      continue;
+    }
     try {
       await context.save();
     } catch (error) {
       console.warn(`jupyter-hpc: ${context.path} was not saved`, error);
     }
-    (context.model.dirty ? failed : saved).push(PathExt.basename(context.path));
+    (context.model.dirty ? failed : saved).push(name);
   }
   return { saved, failed };
 }

@@ -42,6 +42,7 @@ export function Notice(props: INoticeProps): JSX.Element | null {
       return (
         <section className="jp-Hpc-notice" role="status">
           <h2>{trans.__('The session %1 starts again', name)}</h2>
+          {resuming.reason && <p>{resuming.reason}</p>}
           <p>{status.text}</p>
           {documents}
         </section>
@@ -107,9 +108,27 @@ function Offers(props: INoticeProps & { otherwise: string }): JSX.Element {
   );
 }
 
+/** A quiet line of the status bar: what somebody wanted to save in vain. */
+export function Waiting(
+  props: Pick<INoticeProps, 'port' | 'resuming' | 'trans'>
+): JSX.Element | null {
+  const { port, resuming, trans } = props;
+  useSignal(port.changed);
+  useSignal(resuming.changed);
+  const { waiting } = resuming;
+  return port.phase === 'open' || waiting.length === 0 ? null : (
+    <span className="jp-Hpc-status" role="status">
+      {trans.__(
+        'Not saved yet: %1. It is saved as soon as the server is there.',
+        waiting.join(', ')
+      )}
+    </span>
+  );
+}
+
 function Resumed(props: INoticeProps & { resumed: IResumed }): JSX.Element {
   const { port, resuming, trans, resumed } = props;
-  const { saved, failed, kernels } = resumed;
+  const { reason, saved, failed, kernels } = resumed;
   const [starting, setStarting] = React.useState(false);
   const [problem, setProblem] = React.useState('');
   const start = async (): Promise<void> => {
@@ -132,6 +151,7 @@ function Resumed(props: INoticeProps & { resumed: IResumed }): JSX.Element {
           resumed.node
         )}
       </h2>
+      {reason && <p>{reason}</p>}
       {saved.length > 0 && <p>{trans.__('Saved: %1.', saved.join(', '))}</p>}
       {failed.length > 0 && (
         <p role="alert">
@@ -144,8 +164,8 @@ function Resumed(props: INoticeProps & { resumed: IResumed }): JSX.Element {
       {kernels.length > 0 && (
         <p>
           {trans._n(
-            'A kernel has ended with the old job, and its variables with it: %2.',
-            '%1 kernels have ended with the old job, and their variables with them: %2.',
+            'A kernel has ended with its server, and its variables with it: %2.',
+            '%1 kernels have ended with their server, and their variables with them: %2.',
             kernels.length,
             kernels.map(context => context.name).join(', ')
           )}

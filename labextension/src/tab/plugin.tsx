@@ -5,14 +5,17 @@ import {
   type JupyterFrontEndPlugin,
   JupyterLab
 } from '@jupyterlab/application';
+import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { ILocalPort } from '../tokens';
+import { View } from '../ui/view';
 import { NoticeArea } from './area';
-import { Notice } from './notice';
+import { Notice, Waiting } from './notice';
 import { LocalPort, mayBeLocal } from './port';
 import { Resuming } from './resuming';
+import { QuietSaves } from './saving';
 import { nameTitle } from './title';
 
 const port: JupyterFrontEndPlugin<ILocalPort> = {
@@ -55,12 +58,13 @@ const tab: JupyterFrontEndPlugin<void> = {
     'Tells in the open tab why its server is away, and starts it again.',
   autoStart: true,
   requires: [ILocalPort],
-  optional: [JupyterLab.IInfo, ITranslator],
+  optional: [JupyterLab.IInfo, ITranslator, IStatusBar],
   activate: (
     app: JupyterFrontEnd,
     local: ILocalPort,
     info: JupyterLab.IInfo | null,
-    translator: ITranslator | null
+    translator: ITranslator | null,
+    statusBar: IStatusBar | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyter_hpc');
     const resuming = new Resuming(app, local, info);
@@ -72,6 +76,18 @@ const tab: JupyterFrontEndPlugin<void> = {
         trans={trans}
       />
     );
+    new QuietSaves(
+      local,
+      name => resuming.saveLater(name),
+      (translator ?? nullTranslator).load('jupyterlab')
+    );
+    statusBar?.registerStatusItem('jupyter-hpc:saving', {
+      item: new View(
+        <Waiting port={local} resuming={resuming} trans={trans} />
+      ),
+      align: 'left',
+      rank: 31
+    });
     const nameIt = nameTitle(() => local.name);
     const show = (): void => {
       nameIt();

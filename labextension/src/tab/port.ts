@@ -190,6 +190,7 @@ function asStatus(value: unknown): IPortStatus | null {
     node: text(status.node),
     needsPerson: text(status.needs_person),
     since: typeof status.since === 'number' ? status.since : 0,
+    serverEnded: asEnd(status.server_ended),
     offers: view.buttons
       .filter(
         // What is asked for twice on the page stays there.
@@ -201,6 +202,13 @@ function asStatus(value: unknown): IPortStatus | null {
         parameters: (button.parameters ?? {}) as Record<string, string>
       }))
   };
+}
+
+function asEnd(value: unknown): IPortStatus['serverEnded'] {
+  const end = (value ?? {}) as { text?: unknown; at?: unknown };
+  return typeof end.at === 'number'
+    ? { text: text(end.text), at: end.at }
+    : null;
 }
 
 function text(value: unknown): string {

@@ -9,6 +9,8 @@ import { saveChanged, withoutKernel } from './documents';
 export interface IResumed {
   jobId: string;
   node: string;
+  /** How the server before it ended, where that is known. */
+  reason: string;
   saved: string[];
   failed: string[];
   /** What has lost its kernel. */
@@ -35,8 +37,29 @@ export class Resuming {
     return this._resumed;
   }
 
+  /** How the last server ended that this tab knew, until another one answers. */
+  get reason(): string {
+    const end = this._port.status?.serverEnded;
+    return end && this._endSeen !== null && end.at > this._endSeen
+      ? end.text
+      : '';
+  }
+
+  /** Documents that somebody wanted to save while there was no server. */
+  get waiting(): readonly string[] {
+    return this._waiting;
+  }
+
   get changed(): ISignal<this, void> {
     return this._changed;
+  }
+
+  /** Save this document as soon as there is a server. */
+  saveLater(name: string): void {
+    if (!this._waiting.includes(name)) {
+      this._waiting.push(name);
+    }
+    this._onPort();
   }
 
   dismiss(): void {
@@ -57,16 +80,26 @@ export class Resuming {
       this._resumed = null;
     } else {
       const { jobId } = status;
-      if (this._serverGone || (this._jobId && jobId !== this._jobId)) {
-        void this._resume(jobId, status.node);
+      const { reason } = this;
+      const isOther = this._jobId && jobId !== this._jobId;
+      if (this._serverGone || isOther || reason) {
+        void this._resume(jobId, status.node, reason);
+      } else if (this._waiting.length > 0) {
+        void saveChanged(this._app.shell, this._waiting);
       }
+      this._waiting = [];
       this._serverGone = false;
       this._jobId = jobId;
+      this._endSeen = status.serverEnded?.at ?? 0;
     }
     this._changed.emit();
   }
 
-  private async _resume(jobId: string, node: string): Promise<void> {
+  private async _resume(
+    jobId: string,
+    node: string,
+    reason: string
+  ): Promise<void> {
     const { sessions, terminals, kernelspecs } = this._app.serviceManager;
     // Their own clocks have slowed down while nobody answered.
     await Promise.allSettled([
@@ -76,7 +109,13 @@ export class Resuming {
     ]);
     const { shell } = this._app;
     const outcome = await saveChanged(shell);
-    this._resumed = { jobId, node, ...outcome, kernels: withoutKernel(shell) };
+    this._resumed = {
+      jobId,
+      node,
+      reason,
+      ...outcome,
+      kernels: withoutKernel(shell)
+    };
     this._changed.emit();
   }
 
@@ -84,4 +123,7 @@ export class Resuming {
   private _resumed: IResumed | null = null;
   private _serverGone = false;
   private _jobId = '';
+  private _waiting: string[] = [];
+  /** The moment of the last end that was known when a server answered. */
+  private _endSeen: number | null = null;
 }

@@ -36,6 +36,7 @@ export function aSession(changes: Partial<ISession> = {}): ISession {
     },
     problem: null,
     memory: null,
+    memory_kills: [],
     features: {
       gpus: true,
       jobs: true,

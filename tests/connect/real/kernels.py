@@ -5,33 +5,38 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from typing import Any
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import websocket_connect
 
-from tests.connect.real.sessions import Session, record, run
+from tests.cluster.laptop import Laptop
+from tests.connect.real.sessions import record, run
+
+T = TypeVar("T")
 
 
 class Kernel:
     """A fresh kernel of a session that is ready; `run` gives what a cell prints."""
 
-    def __init__(self, session: Session, name: str = "mini") -> None:
-        url = run(session.laptop, "url", name).stdout.strip()
+    def __init__(self, laptop: Laptop, name: str = "mini") -> None:
+        url = run(laptop, "url", name).stdout.strip()
         self.headers = {"Authorization": f"token {url.partition('token=')[2]}"}
-        self.base = f"localhost:{record(session.laptop, name)['port']}"
+        self.base = f"localhost:{record(laptop, name)['port']}"
 
     def run(self, code: str, timeout: float = 60) -> str:
         """What `code` prints in a kernel of its own; AssertionError if it raises."""
-        return asyncio.run(asyncio.wait_for(self._run(code), timeout))
+        return _wait_for(asyncio.wait_for(self._run(code), timeout))
 
     def get(self, path: str) -> Any:
         """The answer of the Jupyter server to a question for JSON."""
-        return asyncio.run(self._ask("GET", path))
+        return _wait_for(self._ask("GET", path))
 
     def start(self, notebook: str, code: str) -> None:
         """Let a kernel of that notebook, which need not exist, begin with `code`."""
-        asyncio.run(self._start(notebook, code))
+        _wait_for(self._start(notebook, code))
 
     async def _start(self, notebook: str, code: str) -> None:
         wanted = {"path": notebook, "name": notebook, "type": "notebook"}
@@ -70,6 +75,16 @@ class Kernel:
                    "channel": "shell", "buffers": []}  # fmt: skip
         await channels.write_message(json.dumps(message))
         return channels, header["msg_id"]
+
+
+def _wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """The result of it, also beside the event loop of a browser's tests."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 async def _printed(channels: Any, request: str) -> str:

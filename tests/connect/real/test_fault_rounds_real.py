@@ -191,7 +191,7 @@ def _try(cluster: Cluster, fault: Fault, name: str) -> None:
         laptop.write_profile(name, {"allocation": {"time": "04:00:00"}})
         with connected(laptop, name) as session:
             ready = session.wait_for("ready", 180)
-            kernel, printed = Kernel(session, name), list[str]()
+            kernel, printed = Kernel(session.laptop, name), list[str]()
             code = _COUNT.format(enough=enough.name)
             counting = threading.Thread(
                 target=lambda: printed.append(kernel.run(code, 3 * 3600)), daemon=True

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.connect.real.kernels import Kernel
-from tests.connect.real.sessions import Session, answers, connected, pids, run
+from tests.connect.real.memory import (
+    FILL,
+    LIMIT_MB,
+    end_jupyter_for_want_of_memory,
+    needs_memory_groups,
+)
+from tests.connect.real.sessions import answers, connected, pids, run
 from tests.waiting import eventually
-
-LIMIT_MB = 700
-
-#: More than the job has.
-FILL = f"keep = b'x' * {2 * LIMIT_MB * 2**20}"
 
 
 @pytest.fixture
 def laptop(cluster: Cluster) -> Laptop:
-    if not Path("/sys/fs/cgroup/memory/memory.oom_control").exists():
-        pytest.skip("this kernel has no memory controller of version 1")
     fresh = cluster.laptop("alice", "memory")
     fresh.write_profile(
         "mini", {"slurm": {"poll_seconds": 2}, "allocation": {"memory": f"{LIMIT_MB}M"}}
@@ -29,24 +26,13 @@ def laptop(cluster: Cluster) -> Laptop:
     return fresh
 
 
-def end_jupyter_for_want_of_memory(cluster: Cluster, session: Session) -> None:
-    """A kernel fills the memory, and the system takes Jupyter first."""
-    wait = "import os, time\nwhile not os.path.exists('fill'): time.sleep(0.1)\n"
-    Kernel(session).start("big.ipynb", wait + FILL)
-    for pid in pids(cluster, "cpu01", "jupyter-lab"):
-        cluster.run("cpu01", ["sh", "-c", f"echo 1000 > /proc/{pid}/oom_score_adj"], check=True)
-    fill = cluster.home("alice") / "fill"
-    fill.touch()
-    told = len(session.events)
-    eventually(lambda: len(session.events) > told, "Jupyter is gone", seconds=30)
-    fill.unlink()
-
-
+@needs_memory_groups
 def test_a_kernel_and_jupyter_itself_run_out_of_memory(cluster: Cluster, laptop: Laptop) -> None:
     """The kernel is named; Jupyter comes back in the same job once, then the user is asked."""
     with connected(laptop, "mini") as session:
         job = session.wait_for("ready")["job_id"]
-        Kernel(session).start("work.ipynb", FILL)
+        kernel = Kernel(session.laptop)
+        kernel.start("work.ipynb", FILL)
         lost = eventually(
             lambda: next((event for event in session.events if event.get("kernels")), None),
             lambda: f"no kernel was lost: {session.events}",
@@ -58,7 +44,7 @@ def test_a_kernel_and_jupyter_itself_run_out_of_memory(cluster: Cluster, laptop:
         assert "work.ipynb" in run(laptop, "status", "mini").stdout
         before = len(session.events)
 
-        end_jupyter_for_want_of_memory(cluster, session)
+        end_jupyter_for_want_of_memory(cluster, kernel)
         ready = session.wait_for("ready", after=before)
         (restarted,) = [event for event in session.events[before:] if "cause" in event]
         assert (restarted["event"], restarted["cause"]) == ("warning", "out_of_memory")
@@ -67,7 +53,7 @@ def test_a_kernel_and_jupyter_itself_run_out_of_memory(cluster: Cluster, laptop:
         answers(session)
         before = len(session.events)
 
-        end_jupyter_for_want_of_memory(cluster, session)
+        end_jupyter_for_want_of_memory(cluster, kernel)
         ended = session.wait_for("ended", after=before)
         assert (ended["cause"], ended["state"]) == ("out_of_memory", "RUNNING")
         assert f"Job {job} stays." in ended["text"]

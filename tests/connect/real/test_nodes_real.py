@@ -80,7 +80,7 @@ def test_two_nodes(wide: Cluster, transport: str, flag: str, gpus: str) -> None:
         assert set(_steps(wide)) == {FIRST}, "what is ours runs where Jupyter runs"
         # Slurm spreads 4 job-wide GPUs as 3 and 1, and Jupyter has all of its node.
         on_first = 3 if flag == "gpus" else 2
-        assert Kernel(session).run(LOOK).split() == [FIRST, str(on_first), FIRST, SECOND]
+        assert Kernel(session.laptop).run(LOOK).split() == [FIRST, str(on_first), FIRST, SECOND]
         session.end()
     if flag != "gpus":
         return
@@ -95,7 +95,7 @@ def test_the_gpus_of_the_second_node_while_somebody_looks(wide: Cluster) -> None
     setup = "export JUPYTER_HPC_SIMULATED_GPUS=/home/alice/gpus.json"
     with connected(_laptop(wide, "gpus", setup), *_asked("4")) as session:
         _ready(session)
-        kernel = Kernel(session)
+        kernel = Kernel(session.laptop)
         job = kernel.get("/jupyter-hpc/session")["job"]
         assert (job["nodes"], job["gpus"]) == ([FIRST, SECOND], 4)
         assert len(kernel.get("/jupyter-hpc/gpus")["gpus"]) == 3
@@ -107,6 +107,8 @@ def test_the_gpus_of_the_second_node_while_somebody_looks(wide: Cluster) -> None
 
         assert [gpu["load"] for gpu in eventually(second) or ()] == [7.0]
         assert set(_steps(wide)) == {FIRST, SECOND}
-        assert Kernel(session).run(LOOK).split() == [FIRST, "3", FIRST, SECOND], "srun goes on"
+        assert Kernel(session.laptop).run(LOOK).split() == [FIRST, "3", FIRST, SECOND], (
+            "srun goes on"
+        )
         assert kernel.run(RANKS).split() == ["0", "1", "0", FIRST, "True", "False", "2"]
         eventually(lambda: set(_steps(wide)) == {FIRST}, "the sampler stays", seconds=60)
