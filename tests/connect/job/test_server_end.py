@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from jupyter_hpc.connect.job import server_end
+from jupyter_hpc.connect.job import remote, server_end
 from jupyter_hpc.connect.job.server_end import ServerEnd, how_server_ended
 from jupyter_hpc.errors import SlurmUnavailable, Unreachable
 from jupyter_hpc.slurm.models import FinishedStep
@@ -22,7 +22,7 @@ class World:
         self.ended: dict[str, list[str]] | Exception = {}
         self.steps: list[list[str]] = []
         self.error: Exception | None = None
-        monkeypatch.setattr(server_end.remote, "await_file", self.await_file)
+        monkeypatch.setattr(remote, "await_file", self.await_file)
         monkeypatch.setattr(server_end, "_RECORD_SECONDS", 0.0)
 
     async def await_file(self, *_: object) -> tuple[str, dict[str, list[str]]]:

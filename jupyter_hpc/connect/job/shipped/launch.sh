@@ -238,10 +238,10 @@ wait "$jupyter_pid"
 code=$?
 kill "$keeper_pid" 2>/dev/null
 case $(cat "$session/address" 2>/dev/null) in *"folder=$private"*) rm -f "$session/address" ;; esac
-# shellcheck disable=SC3045 # -u is bash's; other shells have no limit to tell
 # Killed: by the system, for want of memory? It lets the job go on.
 killed=
 [ "$code" -ne 137 ] || killed=$("$python" "$session/cgroup.py" </dev/null 2>/dev/null)
+# shellcheck disable=SC3045 # -u is bash's; other shells have no limit to tell
 tell ended "code=$code
 $killed
 processes=$(ulimit -u 2>/dev/null)
