@@ -69,4 +69,4 @@ def test_a_kernel_and_jupyter_itself_run_out_of_memory(cluster: Cluster, laptop:
         )
         assert killed["cause"] == "failed" and "exit code 137" in killed["text"]
         assert run(laptop, "stop", "mini").returncode == 0
-    assert cluster.jobs() == []
+    eventually(lambda: cluster.jobs() == [], "no job is left")
