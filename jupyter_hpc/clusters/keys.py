@@ -37,6 +37,12 @@ def _allocation(section: str) -> tuple[Key, ...]:
         Key(section, "constraint", "word", "Node features that are needed, as Slurm writes them."),
         Key(section, "time", "time", "Time limit, for example `12:00:00` or `1-00:00:00`."),
         Key(section, "nodes", "count", "Number of nodes."),
+        Key(
+            section,
+            "tasks_per_node",
+            "count",
+            "Tasks on each node of a batch job, which share its CPUs; a session is one task.",
+        ),
         Key(section, "cpus", "cpus", "CPUs on each node; `cluster` leaves them to it."),
         Key(
             section,

@@ -40,6 +40,7 @@ class Allocation:
     constraint: str | None = None
     time: str | None = None
     nodes: int | None = None
+    tasks_per_node: int | None = None
     cpus: int | Literal["cluster"] | None = None  #: None: nobody has said
     memory: str | None = None
     gpus: int | None = None

@@ -137,3 +137,11 @@ def test_the_limits_of_a_partition_are_one_line(partitions: list[Partition]) -> 
     assert partition_limits(GOOD, partitions) == [
         "gpu: at most 04:00:00 and 1 node for a job; a node has up to 8 CPUs, 32000M, 2 a100, 2 p4."
     ]
+
+
+def test_where_the_site_routes_jobs_any_partition_may_take_it(partitions: list[Partition]) -> None:
+    asked = Request(gpus=1, gpu_type="a100")
+    assert problems(asked, partitions), "the default partition has no GPUs"
+    assert not problems(dataclasses.replace(asked, routed=True), partitions)
+    (problem,) = problems(Request(gpus=1, gpu_type="h100", routed=True), partitions)
+    assert "no GPUs called 'h100'" in problem.text

@@ -30,7 +30,7 @@ from jupyter_hpc.slurm.models import Request
 
 #: Members of `Choices.request` that the profile's [allocation] has as well.
 ALLOCATION_KEYS = (
-    *("partition", "account", "qos", "constraint", "time", "nodes"),
+    *("partition", "account", "qos", "constraint", "time", "nodes", "tasks_per_node"),
     *("cpus", "memory", "gpus", "gpu_type"),
 )
 
@@ -150,6 +150,8 @@ def job_request(choices: Choices, profile: Profile | None) -> Request:
         asked = {key: value for key, value in asked.items() if key not in ALLOCATION_KEYS}
         allocation = profile.allocation_for(choices.preset, given, "submit")
         values = {key: getattr(allocation, key) for key in ALLOCATION_KEYS}
+        if asked.get("tasks") and "tasks_per_node" not in given:
+            values["tasks_per_node"] = None  # so many were asked for, however they are spread
         request = _over(request, values)
         request = dataclasses.replace(
             request,

@@ -78,7 +78,8 @@ def given_members(
 ) -> frozenset[str]:
     """What was asked for on the command line, by a preset or by an option of its own."""
     chosen = profile.presets.get(preset or "", Allocation())
-    named = {each.name for each in fields(chosen) if getattr(chosen, each.name) not in (None, ())}
+    members = fields(Allocation)
+    named = {each.name for each in members if getattr(chosen, each.name) not in (None, ())}
     return frozenset(named | {key for key, value in overrides.items() if value is not None})
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_hpc.batch.job.layout import laid_out
 from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.submit.choices import Choices, profile_environment, submit_options
@@ -71,6 +72,17 @@ def test_options_follow_the_site() -> None:
     assert (options.run_root, options.max_jobs) == ("$SCRATCH/runs", 3)
     with pytest.raises(UsageError, match="is for connect, not for submit"):
         submit_options(Choices(preset="look"), SITE, here=False)
+
+
+def test_tasks_of_the_profile_share_the_node_s_cpus() -> None:
+    site = profile(allocation={"tasks_per_node": 2, "cpus": 6, "nodes": 2, "gpus": 2})
+    options = submit_options(Choices(), site, here=False)
+    request = laid_out(options.request, distributed=False, node_cpus=options.node_cpus)
+    assert (request.tasks, request.tasks_per_node, request.cpus) == (4, 2, 3)
+    asked = submit_options(Choices(request={"tasks": 6}), site, here=False).request
+    assert (asked.tasks, asked.tasks_per_node) == (6, None), "what was asked for counts"
+    own = submit_options(Choices(request={"tasks_per_node": 1}), site, here=False).request
+    assert own.tasks_per_node == 1
 
 
 async def test_runs_lie_where_nodes_can_write(

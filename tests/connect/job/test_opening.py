@@ -431,6 +431,18 @@ async def test_without_a_server_one_is_started(world: World, wants_tcp: bool) ->
     assert not await server_lives(PROFILE, connections, opened_job())
 
 
+async def test_where_nodes_cannot_write_the_home_the_session_lies_on_the_node(
+    world: World,
+) -> None:
+    site = profile(storage={"home": {"path": "$HOME", "kind": "home", "read_only": True}})
+    world.answers["find_server.sh"] = [""]
+    world.answers["place.sh"] = ["folder=/tmp/jupyter-hpc-7.x\n"]
+    world.answers["start_and_await.sh"] = [f"found=address\n{ADDRESS}"]
+    await open_server(site, Connections(world), opened_job())
+    placed = next(words for words in world.ran if words[0] == "place.sh")
+    assert "/tmp/jupyter-hpc-7" in " ".join(placed)
+
+
 async def test_what_jupyter_wrote_before_it_ended_is_told(world: World) -> None:
     lines = "".join(f"output=line {number}\n" for number in range(20))
     world.answers["await_files.sh"] = [f"found=ended\ncode=3\n{lines}", "found=\n"]

@@ -32,6 +32,24 @@ async def test_a_plan_asks_and_queues_nothing(world: World) -> None:
     assert made.to_json()["estimated_start"].endswith("Z") and made.to_json()["cost"] == "6 credits"
 
 
+async def test_what_the_site_ties_to_a_partition_is_said(world: World) -> None:
+    site = profile(
+        allocation={"partition": "guess", "time": "1:00:00", "gpus": 4},
+        partitions={"gpu": {"note": "Two GPUs in a node.", "qos": "fast"}},
+        limits={"gpu_counts": ["1", "4n"], "whole_nodes": True},
+        confidence={"allocation.partition": "unsure"},
+    )
+    made = await plan(
+        site, ConnectOptions("mini", overrides={"partition": "gpu", "gpus": 1}), world
+    )
+    assert "--qos=fast" in made.to_json()["options"]
+    assert "gpu: Two GPUs in a node." in made.limits
+    assert "mini takes jobs with 1 or a multiple of 4 GPUs." in made.limits
+    with pytest.raises(SubmitRejected) as caught:
+        await plan(site, ConnectOptions("mini"), world)
+    assert "guess" not in str(caught.value), "what is only guessed and not there is not sent"
+
+
 async def test_a_job_that_exists_is_named(world: World) -> None:
     world.jobs = [FakeJob("7", "jupyter-hpc-mini", ["RUNNING"])]
     made = await plan(PROFILE, ConnectOptions("mini"), world)

@@ -134,8 +134,8 @@ class Cluster:
             own = self.own
             asking = False
 
-            def __init__(opener, *_: object) -> None:
-                opener.own = self.own
+            def __init__(opener, profile: Any, *_: object) -> None:
+                opener.own, opener.profile = self.own, profile
 
             async def asked_for(opener) -> str:
                 opener.job_id = self.job_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import socket
 from pathlib import Path
@@ -34,6 +35,7 @@ class Supervised:
 
     def __init__(self, profile: Any, options: Any, connections: Any, launch: Any, listener: Any):
         self.listener: Manager = listener
+        self.profile = profile
         self.token, self.address, self.link, self.job_id = "t0ken", None, None, "7"
         self.prompts_allowed = 0
         self.launch = launch
@@ -158,10 +160,12 @@ async def test_a_new_job_on_the_same_port(records: Records) -> None:
     port = manager.port
     with pytest.raises(HpcError, match="nothing to start again"):
         manager.ask(SessionCommand.AGAIN)
+    supervisor.profile = dataclasses.replace(supervisor.profile, title="answered")
     supervisor.end.set_result(Ended("TIMEOUT", "time_limit", "Over."))
     await until(lambda: manager._snapshot()["questions"])
     manager.ask(SessionCommand.AGAIN)
     await until(lambda: len(Supervised.made) == 2)
+    assert Supervised.made[1].profile.title == "answered", "what a person said is kept"
     assert manager.port == port and not manager.over
     manager.ask(SessionCommand.LEAVE)
     await running
@@ -228,3 +232,12 @@ def test_what_is_wrong_is_found_before_anything_is_changed() -> None:
         check(profile, ConnectOptions("ulysses", preset="no such preset"))
     with pytest.raises(HpcError):
         check(profile, ConnectOptions("ulysses", idle_release="soon"))
+
+
+async def test_a_port_of_a_built_in_profile_is_a_proposal(records: Records) -> None:
+    def manager() -> Manager:
+        return Manager(ConnectOptions("ulysses"), NoPrompter(), lambda event: None, records)
+
+    assert manager()._port() == (20801, False), "another one is taken where it is not free"
+    records.remember("ulysses", port=23456)
+    assert manager()._port() == (23456, True), "the bookmark of this laptop stays"
