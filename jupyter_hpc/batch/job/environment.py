@@ -11,7 +11,8 @@ from jupyter_hpc.slurm import jobtext
 KNOW_MODULE = """\
 # Batch shells do not always know `module`.
 if ! command -v module > /dev/null; then
-    for file in /etc/profile.d/lmod.sh /etc/profile.d/modules.sh /etc/profile.d/z00_lmod.sh; do
+    for file in /etc/profile.d/lmod.sh /etc/profile.d/modules.sh /etc/profile.d/z00_lmod.sh \\
+        "${MODULESHOME:-}/init/bash" /usr/share/lmod/lmod/init/bash /usr/share/modules/init/bash; do
         # shellcheck source=/dev/null
         [ -r "$file" ] && . "$file"
     done

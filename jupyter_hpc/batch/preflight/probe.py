@@ -107,14 +107,9 @@ class Answer:
 
 async def probe(environment: Environment, question: Question, runner: Runner) -> Answer:
     """Ask where the runner runs. A failure of the look itself is an answer, too."""
-    argv = [
-        "bash",
-        "-c",
-        probe_script(environment),
-        "probe",
-        _program(),
-        _asked(environment, question),
-    ]
+    shell = ["bash", "-l"] if environment.login_shell else ["bash"]
+    asked = _asked(environment, question)
+    argv = [*shell, "-c", probe_script(environment), "probe", _program(), asked]
     try:
         done = await runner.run(argv, timeout=PROBE_SECONDS)
     except CommandTimeout:

@@ -179,3 +179,13 @@ async def test_preflight_looks_at_scripts_too(folder: Path) -> None:
 def test_scripts_are_known_by_their_names(folder: Path) -> None:
     assert is_script("train.py") and is_script("clean up.sh") and is_script("train.py --a 'b c'")
     assert not is_script("train.ipynb") and not is_script("it's")
+
+
+async def test_a_chain_that_never_looks_at_its_checkpoints_is_a_warning(folder: Path) -> None:
+    found = (await prepared("train.py", chain=2)).findings
+    assert [(each.severity, each.check) for each in found] == [("warning", "checkpoints")]
+    assert "begin at zero" in found[0].message and "JUPYTER_HPC_CHECKPOINTS" in found[0].hint
+    (folder / "train.py").write_text("import os\nos.environ['JUPYTER_HPC_CHECKPOINTS']\n")
+    assert (await prepared("train.py", chain=2)).findings == ()
+    (folder / "train.py").write_text("x = 1\n")
+    assert (await prepared("train.py")).findings == ()
