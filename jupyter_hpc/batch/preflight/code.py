@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from jupyter_hpc.batch.convert.reading import Notebook
 from jupyter_hpc.batch.convert.transform import parse
@@ -50,6 +52,16 @@ def script_source(name: str, text: str) -> Source | None:
     """A Python script; None if it is not valid Python."""
     tree = _parsed(text)
     return None if tree is None else Source(name, tree, _starts_programs(tree))
+
+
+def module_sources(modules: Mapping[str, Path]) -> tuple[Source, ...]:
+    """The modules that travel with a program; what is no Python is left to Python."""
+    found = []
+    for name, file in modules.items():
+        if file.suffix == ".py":
+            with contextlib.suppress(OSError):  # whoever freezes it says so
+                found.append(script_source(name, file.read_text("utf-8", "replace")))
+    return tuple(source for source in found if source is not None)
 
 
 def trees(sources: Iterable[Source]) -> list[ast.AST]:

@@ -30,12 +30,9 @@ _FULL = frozenset(
 _OPENERS = frozenset({"open", "io.open", "gzip.open", "h5py.File", "tarfile.open", "ZipFile"})
 #: Methods of a path.
 _METHODS = frozenset({"read_text", "read_bytes", "iterdir"})
-#: What brings files from elsewhere, so that nobody knows which.
-_BRINGS = frozenset(
-    {
-        *("extractall", "unpack_archive", "urlretrieve", "snapshot_download", "hf_hub_download"),
-        *("load_dataset", "download", "get_file", "cached_download", "chdir", "retrieve"),
-    }
+#: Calls that bring files from elsewhere, so that nobody knows which.
+_BRINGS = re.compile(
+    r"(?i)download|extract|unpack|unzip|retrieve|fetch|get_file|clone|chdir|load_data"
 )
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
@@ -121,7 +118,7 @@ def _brings(tree: ast.AST) -> bool:
     return any(
         isinstance(node, ast.Call)
         and (
-            str(getattr(node.func, "attr", getattr(node.func, "id", ""))) in _BRINGS
+            _BRINGS.search(str(getattr(node.func, "attr", getattr(node.func, "id", ""))))
             or any(word.arg == "download" for word in node.keywords)
         )
         for node in ast.walk(tree)

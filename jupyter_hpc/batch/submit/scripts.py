@@ -23,7 +23,7 @@ from jupyter_hpc.batch.job.steps import SCRIPTS, arguments_file
 from jupyter_hpc.batch.paths.shell import shell_paths
 from jupyter_hpc.batch.paths.values import UNKNOWN
 from jupyter_hpc.batch.paths.written import WrittenPath, written_paths
-from jupyter_hpc.batch.preflight.code import Source, script_source, trees
+from jupyter_hpc.batch.preflight.code import Source, module_sources, script_source, trees
 from jupyter_hpc.batch.preflight.frameworks import is_distributed
 from jupyter_hpc.batch.preflight.preflight import Subject
 from jupyter_hpc.batch.runtime import SIDECAR_FILE, shipped_source
@@ -88,7 +88,13 @@ async def prepare_scripts(
     scripts = [await asyncio.to_thread(_read, word, base) for word in words]
     settings = _named(scripts, options.settings)
     options = replace(options, mode="script", sweep=_named(scripts, options.sweep))
+    modules = {
+        str(script.file.parent.relative_to(base) / path): file
+        for script in scripts
+        for path, file in sibling_modules(script.file.parent, script.imports).items()
+    }
     sources = tuple(script.source for script in scripts if script.source is not None)
+    sources += module_sources(modules)
     request = laid_out(
         options.request,
         distributed=is_distributed(trees(sources)),
@@ -99,11 +105,6 @@ async def prepare_scripts(
     first = base / scripts[0].file.name
     job, uploads, packings = await batch_job(first, conversion, settings, options, runner)
     job = replace(job, steps=tuple(script.step for script in scripts))
-    modules = {
-        str(script.file.parent.relative_to(base) / path): file
-        for script in scripts
-        for path, file in sibling_modules(script.file.parent, script.imports).items()
-    }
     if options.upload:
         uploads |= named_working_files([script.text for script in scripts], base)
     if options.notify is not None:

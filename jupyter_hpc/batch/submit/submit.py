@@ -36,7 +36,7 @@ from jupyter_hpc.batch.job.model import (
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.job.staging import Packing, pack, plan_inputs, plan_outputs
 from jupyter_hpc.batch.job.sweep import grid
-from jupyter_hpc.batch.preflight.code import notebook_sources, trees
+from jupyter_hpc.batch.preflight.code import module_sources, notebook_sources, trees
 from jupyter_hpc.batch.preflight.findings import Finding, stop_for_errors
 from jupyter_hpc.batch.preflight.frameworks import is_distributed
 from jupyter_hpc.batch.preflight.located import home_folder, located, with_requirements
@@ -226,7 +226,8 @@ async def prepare(
     settings = checked_settings(conversion, options.settings)
     options = replace(options, sweep=checked_sweep(conversion, options.sweep))
     await require_answers(conversion, {**options.sweep, **settings}, read.names, runner)
-    sources = notebook_sources(read.parsed)
+    modules = sibling_modules(notebook.parent, conversion.imports)
+    sources = (*notebook_sources(read.parsed), *module_sources(modules))
     request = laid_out(
         options.request,
         distributed=is_distributed(trees(sources)),
@@ -239,7 +240,6 @@ async def prepare(
         uploads |= working_files(read.parsed, notebook.parent)
     if options.notify is not None:
         uploads[NOTIFY_FILE] = notify_file(options.notify, notebook.name)
-    modules = sibling_modules(notebook.parent, conversion.imports)
     values = {**{name: [value] for name, value in settings.items()}, **options.sweep}
     code = await asyncio.to_thread(code_of_run, read.parsed, conversion, modules.values(), values)
     job, overwritten = in_its_folder(job, code, notebook.parent, options)

@@ -170,9 +170,10 @@ async def test_what_cannot_run_is_said(
 async def test_preflight_looks_at_scripts_too(folder: Path) -> None:
     (folder / "train.py").write_text("import no_such_one, helper\nopen('made.txt', 'w')\n")
     (folder / "predict.py").write_text("open('made.txt')\nopen('gone.csv')\n")
+    (folder / "helper.py").write_text("import no_such_two\n")
     found = (await prepared("train.py", "predict.py")).findings
     assert [(each.check, each.where) for each in found] == [
-        *[("imports", "train.py"), ("inputs", "predict.py")],
+        *[("imports", "train.py"), ("imports", "helper.py"), ("inputs", "predict.py")],
     ]
 
 
