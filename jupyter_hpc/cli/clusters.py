@@ -13,6 +13,7 @@ import click
 
 from jupyter_hpc.clusters import available, check_file, describe, user_file
 from jupyter_hpc.clusters.json_schema import profile_schema
+from jupyter_hpc.clusters.loading import find_file
 from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.text import printable, printable_lines
 
@@ -118,6 +119,11 @@ def new(
         raise ProfileError(
             f"{path} exists already.",
             f"Change it: jupyter-hpc clusters edit {chosen}. Another name: --name NAME",
+        )
+    if name is None and find_file(chosen) is not None and not only_print:
+        raise ProfileError(
+            f"There is a profile called {chosen} already: {describe(chosen).profile.shown_title}.",
+            f"Use it: jupyter-hpc connect {chosen}. Or name the new one: --name NAME",
         )
     config = os.path.abspath(os.path.expanduser(ssh_config)) if ssh_config else None
     text = asyncio.run(drafted(Wanted(host, user, config, job)))

@@ -85,6 +85,12 @@ def test_edit_makes_a_file_that_builds_on_the_profile(jupyter_home: Path) -> Non
     assert "cannot be the name" in str(bad.exception)
 
 
+def test_new_does_not_hide_a_profile_that_is_there() -> None:
+    result = CliRunner().invoke(command, ["new", "narval.alliancecan.ca"])
+    assert isinstance(result.exception, ProfileError)
+    assert "jupyter-hpc connect narval" in result.exception.hint
+
+
 def test_answers_go_into_the_table_that_is_there(write: Write) -> None:
     head = '# mine\nextends = "ulysses"\n[allocation]  # what I like\n'
     path = write("ulysses", head + 'gpus = 2\n\n[login]\nuser = "u"')

@@ -62,15 +62,17 @@ class FirstTime:
         self._runner = runner
         self._slurm = SlurmClient(runner)
         self._prompter = prompter
+        self._shell_asked = False
+        self._facts: ShellFacts | None = None
 
     async def settled(self, sink: Sink) -> Profile:
         """The profile with the answers in it; UsageError (exit 2) where nobody can answer."""
         answers: dict[str, Any] = {}
         profile, offer = await self._partition()
         answers |= await self._answer(offer)
-        shell = await self._shell(profile)
-        answers |= await self._answer(await self._account(profile, shell))
-        answers |= await self._answer(_environment(profile, shell))
+        answers |= await self._answer(await self._account(profile))
+        if _lacks_environment(profile):
+            answers |= await self._answer(_environment(profile, await self._shell(profile)))
         if not answers:
             return profile
         self._remember(answers, sink)
@@ -98,10 +100,12 @@ class FirstTime:
         values = {name: {"allocation.partition": name} for name in choices}
         return profile, Offer("partition with GPUs", "--partition", choices, values)
 
-    async def _account(self, profile: Profile, shell: ShellFacts | None) -> Offer | None:
+    async def _account(self, profile: Profile) -> Offer | None:
         rule = profile.slurm.account_rule
-        if rule == "optional" or self._allocation(profile).account or (shell and shell.account):
+        if rule == "optional" or self._allocation(profile).account:
             return None
+        if not self._prompter.can_ask and not profile.is_sure("slurm.account_rule"):
+            return None  # Slurm will say whether it needs one
         try:
             found = await self._slurm.associations()
         except HpcError as error:
@@ -110,20 +114,22 @@ class FirstTime:
         names = dict.fromkeys(_plain_account(each.account) for each in found)
         if len(names) < 2 and rule == "ask":
             return None
+        shell = await self._shell(profile)
+        if shell is not None and shell.account:
+            return None  # their own variables name one
         values = {name: {"allocation.account": name} for name in names}
         return Offer("account", "--account", dict.fromkeys(names, ""), values)
 
     async def _shell(self, profile: Profile) -> ShellFacts | None:
-        """What the login shell knows, where a question needs it."""
-        needs_account = profile.slurm.account_rule != "optional" and not profile.allocation.account
-        if not (needs_account or _lacks_environment(profile)):
-            return None
-        try:
+        """What the login shell knows, asked at most once; None if it does not answer."""
+        if not self._shell_asked:
+            self._shell_asked = True
             modules = _lacks_environment(profile) and profile.environment.style == "modules"
-            return await shell_facts(self._runner, modules=modules)
-        except HpcError as error:
-            _log.info("the login shell could not be asked: %s", error.message)
-            return None
+            try:
+                self._facts = await shell_facts(self._runner, modules=modules)
+            except HpcError as error:
+                _log.info("the login shell could not be asked: %s", error.message)
+        return self._facts
 
     def _allocation(self, profile: Profile) -> Any:
         return profile.allocation_for(self._options.preset, self._options.overrides)

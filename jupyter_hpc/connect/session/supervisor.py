@@ -379,7 +379,7 @@ class Supervisor:
                 await task
             if job in done:
                 raise JobOver
-            return self._end(await self._ending.release(self.job_id))
+            return self._end(await JobEnding(self._connections).release(self.job_id))
         except SessionEnded:
             raise JobOver from None
         finally:

@@ -160,6 +160,15 @@ async def test_accounts_are_asked_for_where_there_are_several(site: Site) -> Non
     assert (await site.settle("narval", NoPrompter())).allocation.account is None, "their variable"
 
 
+async def test_a_rule_that_is_only_guessed_stops_nobody(site: Site) -> None:
+    site.accounts = ["a", "b"]
+    profile = await site.settle("snellius", NoPrompter())
+    assert profile.allocation.account is None, "Slurm says whether it needs one"
+    assert (await site.settle("snellius", Answers("b"))).allocation.account == "b"
+    with pytest.raises(UsageError, match="account"):
+        await site.settle("narval", NoPrompter())
+
+
 async def test_an_environment_is_offered_where_jupyter_is_not_there(site: Site) -> None:
     found = (
         Found("/home/ada/lab", ("source /home/ada/lab/bin/activate",)),
