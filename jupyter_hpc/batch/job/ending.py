@@ -47,10 +47,10 @@ ended() {{
 finish() {{
     trap '' USR1 TERM INT    # nothing may interrupt this, and children ignore it as well
     cd "$run" || :    # the working directory may be on scratch, which will be gone
-{indent(_stop_sidecar(job))}{indent(_remove_environment(job))}\
+{indent(_stop_sidecar(job))}{indent(_tidy(job))}{indent(_remove_environment(job))}\
 {indent(decision_text(job))}{indent(_state(job))}\
     {_is_the_end(job)} && date > "$output/DONE"
-{indent(_tidy(job))}{indent(_table(job))}{indent(action_text(job))}{indent(_notify_user(job))}\
+{indent(_table(job))}{indent(action_text(job))}{indent(_notify_user(job))}\
     say "ended with code $code"
 {indent(_exit(job))}\
 }}

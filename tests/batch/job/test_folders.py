@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from jupyter_hpc.batch.paths.written import written_paths
 from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
 from jupyter_hpc.batch.runtime.job.scratch import NoRoom, choose_scratch_root, why_unsafe
 from jupyter_hpc.batch.submit.folders import CodeOfRun, overwritten_files, own_folder
+from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.results import results_of
 from jupyter_hpc.batch.submit.runs import note_run
 from jupyter_hpc.clusters.profile import build
@@ -345,3 +347,31 @@ def test_what_a_single_run_overwrites_is_named(tmp_path: Path) -> None:
     code = "np.save('w.npy', x)\nopen('new', 'w')\ntorch.save(m, f'out/e{n}.pt')\nm.to_disk('best')"
     found = overwritten_files(CodeOfRun((code,), written_paths(code)), tmp_path)
     assert found == ("best/a", "out/e1.pt", "w.npy")
+
+
+async def test_where_no_list_can_be_written_log_and_results_say_what_is_missing(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    cells = [
+        "import os\nopen('a.txt', 'w').close()\n"
+        "open(os.environ['JUPYTER_HPC_OUTPUT'] + '/files', 'w').close()"
+    ]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells), interval=600)
+    assert job.run_to_end() == 74, job.log()
+    assert "the list of missing files cannot be written" in job.log()
+    assert "not copied back: a.txt" in job.log()
+    (kept,) = job.scratch.iterdir()
+    await note_run(runner, "7", str(job.run))
+    missing = (await missing_files(runner, ["7"], over=["7"]))["7"]
+    assert f"{platform.node()}:{kept}" in str(missing)
+
+
+def test_a_list_names_nothing_that_is_back(tmp_path: Path) -> None:
+    cells = [
+        "import os\nopen('a.txt', 'w').write('a')\nopen('b.txt', 'w').write('b')\n"
+        "os.makedirs(os.environ['JUPYTER_HPC_OUTPUT'] + '/files/b.txt/x')"
+    ]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells), interval=600)
+    assert job.run_to_end() == 74, job.log()
+    rows = (job.run / "output" / "files" / "MISSING.txt").read_text().splitlines()[1:]
+    assert [row.split("\t")[0] for row in rows] == ["b.txt"] and job.files()["a.txt"] == b"a"

@@ -197,7 +197,10 @@ class CopyBack:
                 self.results.mkdir(parents=True, exist_ok=True)
                 head = "Files that are not here, why, where they were left, their size and time:"
                 # Names are bytes, and need not be text.
-                path.write_bytes("\n".join([head, *rows, ""]).encode("utf-8", "surrogateescape"))
+                text = "\n".join([head, *rows, ""]).encode("utf-8", "surrogateescape")
+                draft = self.results / f".{MISSING}{DRAFT}"
+                draft.write_bytes(text)
+                os.replace(draft, path)
             elif path.exists():
                 path.unlink()
             self.listed = True

@@ -11,7 +11,7 @@ from typing import Any
 #: So many files are remembered one by one; in further folders times are compared.
 _MAX_WATCHED = 20_000
 #: Such folders are looked through for so long at the end.
-_LOOK_SECONDS = 20.0
+_LOOK_SECONDS = 10.0
 
 
 def watch(targets: dict[str, list[int]], begun: float) -> dict[str, Any]:
