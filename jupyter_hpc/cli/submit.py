@@ -147,7 +147,8 @@ async def _submit(
         if not wait:
             _tell(f"Follow it with: jupyter-hpc log -f {done.job_id}{where}")
             return 0
-        code = await _wait(client, host.runner, done.job_id)
+        poll = profile.slurm.poll_seconds if profile is not None else 0
+        code = await _wait(client, host.runner, done.job_id, poll)
         if code:
             _tell(f"It ended with code {code}; its log: jupyter-hpc log {done.job_id}{where}")
         return code
@@ -272,8 +273,12 @@ def _progress(jobs: Sequence[Job]) -> str:
     return f"Waiting: {explain_reason(reasons[0]).text}" if reasons else ""
 
 
-async def _wait(client: SlurmClient, runner: Runner, job_id: str) -> int:
-    """Until the job is over; its own exit code, of an array the highest."""
+async def _wait(client: SlurmClient, runner: Runner, job_id: str, poll: float = 0) -> int:
+    """Until the job is over; its own exit code, of an array the highest.
+
+    `poll` are the seconds between two looks at the queue that the site asks for.
+    """
+    longest = max(_WAIT_POLL_SECONDS, poll)
     pause = 2.0
     silent_since: float | None = None
     shown = ""
@@ -293,7 +298,7 @@ async def _wait(client: SlurmClient, runner: Runner, job_id: str) -> int:
             if not error.transient or time.monotonic() - silent_since > _MAX_SILENCE_SECONDS:
                 raise
         await asyncio.sleep(pause)
-        pause = min(pause * 1.5, _WAIT_POLL_SECONDS)
+        pause = min(pause * 1.5, longest)
     code = await exit_code(runner, job_id)
     # Accounting lags behind the queue by seconds.
     found = await _ending(client, runner, job_id)

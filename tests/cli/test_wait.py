@@ -83,3 +83,24 @@ async def test_a_controller_that_is_restarted_does_not_end_the_wait(
     queue.errors = [SlurmUnavailable("No answer.")]
     with pytest.raises(SlurmUnavailable):
         await command._wait(queue, LocalRunner(), "5")
+
+
+async def test_the_site_s_pauses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def note(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("jupyter_hpc.cli.submit.asyncio.sleep", note)
+    looks = 20
+
+    class Queue(SlurmClient):
+        async def my_jobs(self, *_: Any, **__: Any) -> list[Job]:
+            nonlocal looks
+            looks -= 1
+            if looks:
+                raise SlurmUnavailable("The controller does not answer.")
+            return []
+
+    await command._wait(Queue(LocalRunner()), LocalRunner(), "5", 60)
+    assert max(pauses) == 60

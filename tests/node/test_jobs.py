@@ -107,6 +107,8 @@ async def test_the_profile_can_ask_for_more_patience_but_not_less(slurm: FakeSlu
         client, slurm_service._settings, slurm_service.history._identity, poll_seconds=5
     )
     assert (patient._rest, hasty._rest) == (120, 60)
+    patient._acted_at = patient._clock()
+    assert patient._pause() == 40, "after an action, too"
 
 
 async def test_refresh_is_bounded_by_the_floor(slurm: FakeSlurm) -> None:

@@ -209,12 +209,17 @@ async def test_one_report_serves_several_areas_with_numbers(
 async def test_what_the_profile_knows_of_an_area_is_said(ask: Ask, profile: Profile) -> None:
     profile(
         storage={
-            "home": {"path": "/tmp", "size": "200G", "quota_command": ["nosuchquota"]},
+            "home": {
+                "path": "/tmp",
+                "size": "200G",
+                "files": 500_000,
+                "quota_command": ["nosuchquota"],
+            },
             "tmp": {"path": "/tmp", "ram": True},
         },
         confidence={"storage.home.quota_command": "unsure"},
     )
     found = await areas(ask)
-    assert found["home"]["label"] == "the whole file system; your quota is 200G"
+    assert found["home"]["label"] == "the whole file system; your quota is 200G and 500,000 files"
     assert found["home"]["problem"] is None, "a guess that fails is no trouble"
     assert found["tmp"]["label"] == "memory of the node, which counts as your job's"

@@ -226,7 +226,9 @@ class JobsService:
 
     def _pause(self) -> float:
         attentive = self._clock() - self._acted_at < ATTENTIVE_SECONDS
-        return self._settings.poll_seconds_after_action if attentive else self._rest
+        # A site that asks for long pauses is not asked much more often after an action either.
+        soon = max(self._settings.poll_seconds_after_action, self._rest / 3)
+        return min(soon, self._rest) if attentive else self._rest
 
     def _action_unseen(self) -> bool:
         # one question answers it: a controller that is down is not asked more often for it

@@ -281,8 +281,10 @@ def _label(area: StorageArea, entry: Mapping[str, Any]) -> str:
         return area.label
     if entry.get("ram") is True:
         return "memory of the node, which counts as your job's"
-    size = _text(entry.get("size"))
-    return f"the whole file system; your quota is {size}" if size else area.label
+    size, files = _text(entry.get("size")), number(entry.get("files"))
+    parts = [size or "", f"{files:,.0f} files" if files else ""]
+    quota = " and ".join(part for part in parts if part)
+    return f"the whole file system; your quota is {quota}" if quota else area.label
 
 
 def _text(value: object) -> str | None:
