@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_hpc.text import uncoloured
@@ -44,6 +46,8 @@ class CellOutput:
     images: int | None = 0
     #: Holds controls whose output only a browser shows.
     controls: bool = False
+    #: The pictures in the form of PNG, each as a digest.
+    pictures: tuple[str, ...] = field(default=(), compare=False)
 
 
 def normal(text: str) -> str:
@@ -66,8 +70,16 @@ def holds(text: str, other: str) -> bool:
     return all(line in lines for line in other.split("\n") if line)
 
 
-def script_outputs(stdout: str, figures: Mapping[int, int]) -> dict[int, CellOutput]:
+def picture(data: bytes) -> str:
+    """What tells a picture from another one."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def script_outputs(
+    stdout: str, figures: Mapping[int, int], pictures: Mapping[int, tuple[str, ...]] | None = None
+) -> dict[int, CellOutput]:
     """The output of a script that marks its cells; `figures` counts image files by cell."""
+    drawn = pictures or {}
     last = {mark: text for _, mark, text in _SHOWN.findall(stdout)}
     stdout = _SHOWN.sub(lambda m: last[m[2]] if m[1] == "shown" else "", stdout)
     parts = _MARK.split(stdout)
@@ -76,7 +88,10 @@ def script_outputs(stdout: str, figures: Mapping[int, int]) -> dict[int, CellOut
         texts[int(number)] = texts.get(int(number), "") + text
     numbers = {*texts, *figures}
     shown = {n: _not_cleared(texts.get(n, ""), figures.get(n, 0) > 0) for n in numbers}
-    return {n: CellOutput(normal(shown[n]), figures.get(n, 0)) for n in numbers}
+    return {
+        n: CellOutput(normal(shown[n]), figures.get(n, 0), pictures=drawn.get(n, ()))
+        for n in numbers
+    }
 
 
 def _not_cleared(text: str, has_figures: bool) -> str:
@@ -95,6 +110,7 @@ def notebook_outputs(notebook: Mapping[str, Any]) -> dict[int, CellOutput]:
         if cell.get("cell_type") != "code" or cell.get("execution_count") is None:
             continue
         text, images, controls, live = "", 0, False, False
+        pictures: list[str] = []
         for output in cell.get("outputs", ()):
             kind = output.get("output_type")
             data = output.get("data", {})
@@ -107,10 +123,13 @@ def notebook_outputs(notebook: Mapping[str, Any]) -> dict[int, CellOutput]:
                 # A picture of a formula is no figure: its LaTeX is what a script saves.
                 if "text/latex" not in data and any(name.startswith("image/") for name in data):
                     images += 1
+                if "image/png" in data:
+                    pictures.append(picture(base64.b64decode(_joined(data["image/png"]))))
                 if not text.endswith("\n") and text:
                     text += "\n"
                 text += _joined(data.get("text/plain", "")) + "\n"
-        found[number] = CellOutput(normal(text), None if live else images, controls)
+        shown = None if live else images
+        found[number] = CellOutput(normal(text), shown, controls, tuple(pictures))
     return found
 
 

@@ -7,8 +7,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import SIGTERM
 from typing import Any
@@ -16,7 +16,14 @@ from typing import Any
 from jupyter_hpc.batch.convert.context import SILENCED
 from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.batch.runtime import DRIVER_FILE, RUNTIME_FILE, shipped_source
-from jupyter_hpc.batch.verify.outputs import CellOutput, holds, notebook_outputs, script_outputs
+from jupyter_hpc.batch.verify.files import Contents, contents, different, written
+from jupyter_hpc.batch.verify.outputs import (
+    CellOutput,
+    holds,
+    notebook_outputs,
+    picture,
+    script_outputs,
+)
 from jupyter_hpc.errors import CommandTimeout
 from jupyter_hpc.runner import Completed, Runner
 from jupyter_hpc.text import uncoloured
@@ -44,6 +51,11 @@ class Difference:
     notebook: str
     script: str
 
+    @property
+    def where(self) -> str:
+        """In words: a cell, or a file."""
+        return f"cell {self.cell}" if self.cell else self.what
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -59,6 +71,8 @@ class Verification:
     notebook_done: bool = False
     script_done: bool = False
     stable: bool = True
+    #: What was left out of the comparison, and why.
+    not_compared: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -66,6 +80,7 @@ class Verification:
             "message": self.message,
             "differences": [vars(difference) for difference in self.differences],
             "compared": list(self.compared),
+            "not_compared": list(self.not_compared),
             "overrides": dict(self.overrides or {}),
         }
 
@@ -77,6 +92,7 @@ class _Trial:
     outputs: dict[int, CellOutput]
     code: int
     stderr: str
+    files: Contents = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -112,7 +128,7 @@ async def verify(
     python: str = sys.executable,
     strict: bool = False,
 ) -> Verification:
-    """Run both and compare printed text, displayed values and the number of figures.
+    """Run both and compare printed text, displayed values, figures and files.
 
     With `strict`, only a notebook that comes to its end is compared, and it is run twice
     in any case.
@@ -128,21 +144,51 @@ async def verify(
                 return Verification(None, f"The notebook did not come to its end: {reason}.")
             script = await trials.script()
             found = _differences(reference, script, conversion)
-            stable = True
+            unstable: set[str] = set()
             if found or strict:
                 # What differs between two runs of the notebook itself proves nothing.
                 again = await trials.notebook("notebook-again")
-                unstable = {d.cell for d in _differences(reference, again, conversion)}
-                stable = not unstable
-                found = [difference for difference in found if difference.cell not in unstable]
+                unstable = {d.where for d in _differences(reference, again, conversion)}
+                found = [difference for difference in found if difference.where not in unstable]
         except CommandTimeout as error:
             return Verification(None, error.message, overrides=values)
+    left_out = (*_left_out(reference, script, conversion), *_unstable(unstable))
+    outcome = _outcome(reference, script, found, values)
     return replace(
-        _outcome(reference, script, found, values),
+        outcome,
+        message=" ".join([outcome.message, *_conditions(values, left_out)]),
+        not_compared=left_out,
         notebook_done=reference.complete,
         script_done=script.complete,
-        stable=stable,
+        stable=not unstable,
     )
+
+
+def _conditions(values: Mapping[str, Any], left_out: Sequence[str]) -> Iterator[str]:
+    if values:
+        yield f"Both ran with {', '.join(f'{name} = {value!r}' for name, value in values.items())}."
+    if left_out:
+        yield f"Not compared: {'; '.join(left_out)}."
+
+
+def _unstable(places: Iterable[str]) -> Iterator[str]:
+    yield from (f"{place} (differs between two runs of the notebook)" for place in sorted(places))
+
+
+def _left_out(reference: _Trial, script: _Trial, conversion: Conversion) -> Iterator[str]:
+    """What the comparison says nothing about."""
+    for number in sorted({step.cell for step in conversion.prepare}):
+        yield f"cell {number} (moved to the prepare step)"
+    for number in sorted({*reference.outputs, *script.outputs}):
+        one = reference.outputs.get(number, CellOutput())
+        two = script.outputs.get(number, CellOutput())
+        if one.controls or two.controls:
+            yield f"cell {number} (controls)"
+        elif None in (one.images, two.images):
+            yield f"figures of cell {number} (drawn live)"
+    if not (reference.complete and script.complete):
+        last = min(reference.last_cell, script.last_cell)
+        yield f"cells from {last} on and files (not both came to their end)"
 
 
 def _known(conversion: Conversion, name: str) -> bool:
@@ -159,8 +205,10 @@ def _outcome(
         reason = _last_line(reference.stderr) or "it showed nothing"
         return Verification(None, f"The notebook could not be run: {reason}.", overrides=values)
     if found:
-        cells = ", ".join(str(difference.cell) for difference in found)
-        message = f"Notebook and script differ in cell {cells}."
+        cells = ", ".join(str(difference.cell) for difference in found if difference.cell)
+        files = ", ".join(difference.what for difference in found if not difference.cell)
+        where = " and ".join(filter(None, [f"cell {cells}" if cells else "", files]))
+        message = f"Notebook and script differ in {where}."
         return Verification(False, message, tuple(found), compared, values)
     # A notebook whose time was over has nothing to say about the cells that it did not reach.
     went_on = reference.complete or script.last_cell < reference.last_cell
@@ -200,6 +248,14 @@ def _differences(left: _Trial, right: _Trial, conversion: Conversion) -> list[Di
             found.append(Difference(number, "text", one.text, two.text))
         elif one.images != two.images and None not in (one.images, two.images):
             found.append(Difference(number, "figures", str(one.images), str(two.images)))
+        elif len(one.pictures) == len(two.pictures) and one.pictures != two.pictures:
+            both = zip(one.pictures, two.pictures, strict=True)
+            odd = [n for n, (a, b) in enumerate(both, 1) if a != b]
+            shown = f"picture {', '.join(map(str, odd))}"
+            found.append(Difference(number, "pictures", shown, f"another {shown}"))
+    if last is None:
+        files = different(left.files, right.files)
+        found += [Difference(0, f"the file {path}", one, two) for path, one, two in files]
     return found
 
 
@@ -222,26 +278,31 @@ class _Trials:
         (run / DRIVER_FILE).write_text(shipped_source(DRIVER_FILE), encoding="utf-8")
         files = (DRIVER_FILE, "notebook.ipynb", "result.ipynb", "conversion.json")
         driver, source, target, report = (str(run / file) for file in files)
+        before = contents(folder)
         done = await self._run(folder, run, [driver, source, target, "--report", report])
         try:
             result = json.loads((run / "result.ipynb").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return _Trial({}, done.returncode or 1, done.stderr)
-        return _Trial(notebook_outputs(result), done.returncode, done.stderr)
+        files_written = written(before, contents(folder))
+        return _Trial(notebook_outputs(result), done.returncode, done.stderr, files_written)
 
     async def script(self) -> _Trial:
         folder = self._work_copy("script")
         run = self._run_folder("script")
         (run / "script.py").write_text(self.conversion.script, encoding="utf-8")
         (run / RUNTIME_FILE).write_text(shipped_source(RUNTIME_FILE), encoding="utf-8")
+        before = contents(folder)
         done = await self._run(folder, run, [str(run / "script.py")])
         figures: dict[int, int] = {}
-        for file in (run / "figures").glob("cell*_*.*"):
-            found = re.match(r"cell(\d+)_", file.name)
-            if found and file.suffix in (".png", ".jpg", ".svg", ".gif"):
-                figures[int(found[1])] = figures.get(int(found[1]), 0) + 1
-        outputs = script_outputs(done.stdout, figures)
-        return _Trial(outputs, done.returncode, done.stderr)
+        pictures: dict[int, tuple[str, ...]] = {}
+        for cell, file in _figures(run / "figures"):
+            figures[cell] = figures.get(cell, 0) + 1
+            if file.suffix == ".png":
+                pictures[cell] = (*pictures.get(cell, ()), picture(file.read_bytes()))
+        outputs = script_outputs(done.stdout, figures, pictures)
+        files_written = written(before, contents(folder))
+        return _Trial(outputs, done.returncode, done.stderr, files_written)
 
     def _work_copy(self, name: str) -> Path:
         """A copy of the notebook's folder, large things linked."""
@@ -282,6 +343,16 @@ class _Trials:
         # A command runs where its runner runs, so the folder is changed on the way.
         shell = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(folder), *command]
         return await self.runner.run(shell, timeout=self.seconds + _GRACE_SECONDS)
+
+
+def _figures(folder: Path) -> list[tuple[int, Path]]:
+    """The images that a script has saved, with their cells, in their order."""
+    found = []
+    for file in folder.glob("cell*_*.*"):
+        name = re.match(r"cell(\d+)_(\d+)", file.name)
+        if name and file.suffix in (".png", ".jpg", ".svg", ".gif"):
+            found.append((int(name[1]), int(name[2]), file))
+    return [(cell, file) for cell, _, file in sorted(found)]
 
 
 def _link_neighbours(folder: Path, target: Path) -> None:

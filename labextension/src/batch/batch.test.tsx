@@ -347,6 +347,7 @@ describe('the preview', () => {
         message: 'Equal.',
         differences: [],
         compared: [1],
+        not_compared: [],
         overrides: {}
       }
     });

@@ -29,6 +29,10 @@ async def test_equal(tmp_path: Path) -> None:
     # Only the random number differs; a second run of the notebook shows that it always does.
     assert found.equal is True, found
     assert found.overrides == {"EPOCHS": 1} and found.compared == (1, 2, 3, 4, 5)
+    assert found.message == (
+        "Equal in all 5 cells. Both ran with EPOCHS = 1. "
+        "Not compared: cell 5 (differs between two runs of the notebook)."
+    )
     assert (tmp_path / "data.txt").read_text(encoding="utf-8") == "kept"
 
 
@@ -53,15 +57,64 @@ async def test_a_strict_comparison_wants_a_notebook_that_ends_and_repeats(tmp_pa
 
 async def test_a_wrong_conversion_is_found(tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text("kept", encoding="utf-8")
-    conversion = converted(tmp_path, CELLS[:4])
+    conversion = converted(tmp_path, ["!pip install nothing\n" + CELLS[0], *CELLS[1:4]])
     script = conversion.script.replace("'epoch', epoch", "'epoch', 7")
     script = script.replace("plt.show()", "plt.close()")
     wrong = replace(conversion, script=script)
     found = await verify(tmp_path / "a.ipynb", wrong, LocalRunner(), seconds=60)
-    assert found.equal is False and found.message == "Notebook and script differ in cell 2, 3."
+    assert found.equal is False
+    assert found.message == (
+        "Notebook and script differ in cell 2, 3. Both ran with EPOCHS = 1. "
+        "Not compared: cell 1 (moved to the prepare step)."
+    )
     assert [(d.cell, d.what, d.notebook, d.script) for d in found.differences] == [
         (2, "text", "epoch 0", "epoch 7"),
         (3, "figures", "1", "0"),
+    ]
+
+
+FILES = [
+    "import os, time, pathlib\nopen('old.txt', 'w').write('new')\nos.remove('gone.txt')\n"
+    "os.mkdir('deep')\npathlib.Path('deep/weights').write_bytes(bytes(9))\n"
+    "pathlib.Path('when').write_text(str(time.time_ns()));",
+]
+
+
+async def test_files_written_are_compared(tmp_path: Path) -> None:
+    for name in ("old.txt", "gone.txt", "kept.txt"):
+        (tmp_path / name).write_text("old", encoding="utf-8")
+    conversion = converted(tmp_path, FILES)
+
+    async def with_script(old: str, new: str) -> Verification:
+        changed = replace(conversion, script=conversion.script.replace(old, new))
+        return await verify(tmp_path / "a.ipynb", changed, LocalRunner(), seconds=60)
+
+    same = await with_script("", "")
+    assert same.equal is True, same
+    assert same.not_compared == ("the file when (differs between two runs of the notebook)",)
+    other = await with_script("bytes(9)", "bytes(8)")
+    assert other.equal is False
+    assert other.message.startswith("Notebook and script differ in the file deep/weights.")
+    kept = await with_script("os.remove('gone.txt')", "open('more', 'w').close()")
+    assert [(d.what, d.notebook, d.script) for d in kept.differences] == [
+        ("the file gone.txt", "deleted", "not written"),
+        ("the file more", "not written", "written"),
+    ]
+
+
+async def test_pictures_are_compared_where_the_notebook_repeats_them(tmp_path: Path) -> None:
+    cells = [
+        "import matplotlib.pyplot as plt, random\nplt.plot([1, 2]);",
+        "plt.plot([random.random(), 1])\nplt.show()",
+    ]
+    conversion = converted(tmp_path, cells)
+    found = await verify(tmp_path / "a.ipynb", conversion, LocalRunner(), seconds=60)
+    assert found.equal is True, found
+    assert found.not_compared == ("cell 2 (differs between two runs of the notebook)",)
+    wrong = replace(conversion, script=conversion.script.replace("plot([1, 2])", "plot([1, 3])"))
+    found = await verify(tmp_path / "a.ipynb", wrong, LocalRunner(), seconds=60)
+    assert [(d.cell, d.what, d.notebook) for d in found.differences] == [
+        (1, "pictures", "picture 1")
     ]
 
 
@@ -70,6 +123,7 @@ async def test_figures_that_a_browser_draws_live_are_not_counted(tmp_path: Path)
     conversion = converted(tmp_path, cells)
     found = await verify(tmp_path / "a.ipynb", conversion, LocalRunner(), seconds=60)
     assert found.equal is True, found
+    assert found.not_compared == ("figures of cell 1 (drawn live)",)
 
 
 @pytest.mark.parametrize("pause", [600, 0], ids=["both are slow", "the script goes on and fails"])
