@@ -18,7 +18,7 @@ import click
 
 from jupyter_hpc.cli.render import clock
 from jupyter_hpc.cli.resources import CpuCount
-from jupyter_hpc.connect.options import LAUNCHES, TRANSPORTS, ConnectOptions
+from jupyter_hpc.connect.options import LAUNCHES, RENEWALS, TRANSPORTS, ConnectOptions
 from jupyter_hpc.errors import HpcError, SubmitRejected, UsageError
 from jupyter_hpc.slurm.options import request_options
 from jupyter_hpc.text import printable
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from jupyter_hpc.connect.job.plan import Plan
 
 
-@click.command()
+class _Command(click.Command):
+    """A command on which `--renew` needs no value, and never takes the name behind it for one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        words = [f"--renew={RENEWALS[0]}" if word == "--renew" else word for word in args[:end]]
+        return super().parse_args(ctx, words + args[end:])
+
+
+@click.command(cls=_Command)
 @click.argument("name")
 @click.option("--preset", metavar="P", help="A preset of the profile.")
 @click.option("--time", "time_", metavar="T", help="Time limit, as Slurm writes it: 2:00:00.")
@@ -46,8 +55,10 @@ if TYPE_CHECKING:
 @click.option("--idle-release", metavar="2h", help="Cancel the job after so long without use.")
 @click.option(
     "--renew",
-    is_flag=True,
-    help="Go on in a further job before the time limit; while both run, both are charged.",
+    type=click.Choice(RENEWALS),
+    metavar="[=variables]",
+    help="Go on in a further job before the time limit; while both run, both are charged. "
+    "With =variables, what kernels know goes along as far as it can.",
 )
 @click.option("--new", is_flag=True, help="A further session beside the one that exists.")
 @click.option("--keep", is_flag=True, help="Keep the job also where Jupyter cannot be started.")
@@ -97,7 +108,8 @@ def connect(
         launch=given["launch"],
         via=given["via"],
         idle_release=given["idle_release"],
-        renew=given["renew"],
+        renew=given["renew"] is not None,
+        carry_variables=given["renew"] == "variables",
         new=given["new"],
         keep=given["keep"],
     )

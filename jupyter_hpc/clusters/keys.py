@@ -242,6 +242,20 @@ KEYS: tuple[Key, ...] = (
         "Give the job back after this long without browser and busy kernel, for example `2h`.",
     ),
     Key(
+        "jupyter",
+        "carry_each",
+        "memory",
+        "Largest variable that `connect --renew=variables` carries over.",
+        "256M",
+    ),
+    Key(
+        "jupyter",
+        "carry_total",
+        "memory",
+        "Most that it carries over of all kernels together; it is written to the home folder.",
+        "1G",
+    ),
+    Key(
         "batch",
         "run_dir",
         "text",

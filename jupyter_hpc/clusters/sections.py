@@ -139,6 +139,8 @@ class JupyterSettings:
     launch: str = "salloc"
     transport: str = "auto"
     idle_release: str | None = None
+    carry_each: str = "256M"
+    carry_total: str = "1G"
 
     @property
     def idle_release_seconds(self) -> int | None:

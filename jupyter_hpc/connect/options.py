@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LAUNCHES = ("salloc", "sbatch")
+#: What `--renew` may be given; the first one where it is given nothing: kernels are new.
+RENEWALS = ("kernels", "variables")
 TRANSPORTS = ("auto", "ssh", "login-ssh", "srun", "direct")
 
 
@@ -25,6 +27,8 @@ class ConnectOptions:
     idle_release: str | None = None
     #: go on in a further job before the time limit
     renew: bool = False
+    #: and carry what kernels know over to the new ones, as far as that can be written to a file
+    carry_variables: bool = False
     new: bool = False
     #: the job stays where Jupyter could not be started in it
     keep: bool = False

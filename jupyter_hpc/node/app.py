@@ -21,8 +21,8 @@ from jupyter_hpc.node.events import (
     register_schemas,
 )
 from jupyter_hpc.node.handlers.base import SERVICES_KEY
-from jupyter_hpc.node.handlers.routes import NOWHERE, ROUTES
-from jupyter_hpc.node.kernels import use_for_kernels
+from jupyter_hpc.node.handlers.routes import NOWHERE, PAGES, ROUTES
+from jupyter_hpc.node.kernels import evaluate, use_for_kernels
 from jupyter_hpc.node.services.registry import ServerHooks, Services
 from jupyter_hpc.node.settings import NodeSettings
 
@@ -101,7 +101,7 @@ class HpcExtension(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Add the routes to the server."""
-        self.handlers.extend([*ROUTES, NOWHERE])
+        self.handlers.extend([*ROUTES, *PAGES, NOWHERE])
         if self.serverapp is not None:
             register_schemas(self.serverapp.event_logger)
             loop = self.serverapp.io_loop
@@ -146,9 +146,12 @@ class HpcExtension(ExtensionApp):
         async def list_sessions() -> list[Mapping[str, Any]]:
             return list(await ensure_async(server.session_manager.list_sessions()))
 
+        def kernel_of(kernel_id: str) -> Any:
+            return server.kernel_manager.get_kernel(kernel_id)
+
         def kernel_pid(kernel_id: str) -> int | None:
             try:
-                provisioner = server.kernel_manager.get_kernel(kernel_id).provisioner
+                provisioner = kernel_of(kernel_id).provisioner
             except KeyError:
                 return None
             return getattr(provisioner, "pid", None)
@@ -179,6 +182,10 @@ class HpcExtension(ExtensionApp):
             on_leave=lambda: emit_leaves(server.event_logger, os.environ.get("SLURM_JOB_ID", "")),
             list_sessions=list_sessions,
             kernel_pid=kernel_pid,
+            kernel_language=lambda kernel_id: str(kernel_of(kernel_id).kernel_spec.language),
+            evaluate=lambda kernel_id, expression, seconds: evaluate(
+                kernel_of(kernel_id), expression, seconds
+            ),
             on_cancel=lambda job_id: emit_cancelled(server.event_logger, job_id),
             on_memory_kill=lambda kill: emit_out_of_memory(
                 server.event_logger, [kernel.path for kernel in kill.kernels]

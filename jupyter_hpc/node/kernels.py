@@ -59,6 +59,32 @@ def free_port() -> int:
     return PORTS[0]
 
 
+async def evaluate(kernel: Any, expression: str, seconds: float) -> str:
+    """The value of an expression in a kernel, as it would be shown; TimeoutError if it is late.
+
+    Asked as tools ask: without an entry in the history, and nothing is shown. `kernel` is a
+    jupyter_client.AsyncKernelManager.
+    """
+    client = kernel.client()
+    client.start_channels(iopub=False, stdin=False, hb=False, control=False)
+    try:
+        reply = await client.execute(
+            "",
+            silent=True,
+            store_history=False,
+            allow_stdin=False,
+            user_expressions={"value": expression},
+            reply=True,
+            timeout=seconds,
+        )
+    finally:
+        client.stop_channels()
+    value = reply["content"]["user_expressions"]["value"]
+    if value["status"] != "ok":
+        raise ValueError(f"{value.get('ename')}: {value.get('evalue')}")
+    return str(value["data"]["text/plain"])
+
+
 def use_for_kernels(factory: KernelProvisionerFactory, environ: Mapping[str, str]) -> None:
     """Start kernels this way in a job, unless their specification or the site names another."""
     if read_job_environment(environ) is None or factory.default_provisioner_name != USUAL:

@@ -89,13 +89,14 @@ class SlurmClient:
             )
         return int(found[1]), int(found[2])
 
-    async def my_jobs(self, name: str | None = None) -> list[Job]:
-        """The caller's own waiting and running jobs, all or those called `name`."""
+    async def my_jobs(self, *, name: str | Sequence[str] | None = None) -> list[Job]:
+        """The caller's own waiting and running jobs, all or those with that name or names."""
+        names = [name] if isinstance(name, str) else list(name or [])
         # squeue takes a list of names, so one with a comma can only be compared here
-        asked = None if name is None or "," in name else name
+        asked = ",".join(names) if name and not any("," in one for one in names) else None
         done = await self._ask(queue.jobs_argv(name=asked))
         jobs = await _read(queue.read_jobs, done.stdout)
-        return [job for job in jobs if name is None or job.name == name]
+        return [job for job in jobs if name is None or job.name in names]
 
     async def recent_jobs(self) -> list[Job]:
         """`my_jobs`, and those that ended in the last minutes: accounting may lag behind."""

@@ -53,9 +53,34 @@ def job_cost(
     `cpus` are those of the whole job where Slurm has said it.
     """
     seconds = parse_walltime(request.time) if request.time else None
-    nodes, gpus = request.nodes or 1, request.gpus or 0
-    if request.gpu_flag != "gpus":
-        gpus *= nodes
+    hourly = _dearest(request, rates, partitions, cpus)
+    if hourly is None or seconds is None:
+        return None
+    return Cost(round(hourly * seconds / 3600 * runs, 2), unit)
+
+
+def cost_of_time(request: Request, rates: Rates, unit: str, seconds: float) -> Cost:
+    """The most that so many seconds of such a job cost; in hours of GPUs or CPUs without a rate."""
+    hourly = _dearest(request, rates, (), None)
+    if hourly is None:
+        gpus = _gpus(request)
+        cpus = (request.cpus or 1) * (request.tasks or 1)
+        hourly, unit = (gpus, "GPU-hours") if gpus else (cpus, "CPU-hours")
+    # A minute of one CPU is not nothing.
+    return Cost(max(0.01, round(hourly * seconds / 3600, 2)), unit)
+
+
+def _gpus(request: Request) -> int:
+    """The GPUs of all nodes."""
+    per_node = request.gpu_flag != "gpus"
+    return (request.gpus or 0) * ((request.nodes or 1) if per_node else 1)
+
+
+def _dearest(
+    request: Request, rates: Rates, partitions: Sequence[Partition], cpus: int | None
+) -> float | None:
+    """The price of an hour of the request at the most; see job_cost."""
+    nodes, gpus = request.nodes or 1, _gpus(request)
     tasks = request.tasks or (request.tasks_per_node or 1) * nodes
     if request.cpus is not None:
         cpus = request.cpus * tasks
@@ -66,9 +91,7 @@ def job_cost(
         for partition, kinds in _possible(request, rates, partitions)
         if (price := _hourly(rates, partition, kinds, gpus, cpus, nodes)) is not None
     ]
-    if not hourly or seconds is None:
-        return None
-    return Cost(round(max(hourly) * seconds / 3600 * runs, 2), unit)
+    return max(hourly, default=None)
 
 
 def cost_so_far(job: Job, rates: Rates, unit: str) -> Cost | None:

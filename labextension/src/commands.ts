@@ -10,7 +10,9 @@ export const COMMANDS = {
    * Takes {path}, or {origin: 'browser'} for what is selected in the file browser;
    * else the current notebook becomes a batch job.
    */
-  submitNotebook: 'hpc:run-as-batch'
+  submitNotebook: 'hpc:run-as-batch',
+  /** Takes {logdir}, or {cwd} to look for logs there; asks for the folder where it is not given. */
+  openTensorBoard: 'jupyter-hpc:open-tensorboard'
 } as const;
 
 /** Commands of JupyterLab and Notebook that we call where they exist. */

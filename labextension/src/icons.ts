@@ -10,6 +10,15 @@ export const hpcIcon = new LabIcon({
     '"/></g></svg>'
 });
 
+/** Columns of different heights on a line. */
+export const tensorBoardIcon = new LabIcon({
+  name: 'jupyter-hpc:tensorboard',
+  svgstr:
+    '<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24">' +
+    '<path class="jp-icon3" fill="#616161" ' +
+    'd="M3 19h18v2H3zM5 11h3v7H5zM10.5 4h3v14h-3zM16 8h3v10h-3z"/></svg>'
+});
+
 /** One node: a bar with two holes for the lights. */
 function drawNode(top: number): string {
   const middle = top + 1.75;

@@ -14,6 +14,7 @@ import session from './session/plugin';
 import status from './status/plugin';
 import storage from './storage/plugin';
 import tab from './tab/plugin';
+import tensorBoard from './tensorboard/plugin';
 import warnings from './warnings/plugin';
 
 export * from './tokens';
@@ -34,5 +35,6 @@ export default [
   jobNotices,
   jobView,
   batch,
+  tensorBoard,
   launcher
 ];

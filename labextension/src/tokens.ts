@@ -13,9 +13,12 @@ import type {
   IJobView,
   INodes,
   IPartitions,
+  IRestored,
   ISession,
   IStorageReport,
   ISubmittedJob,
+  ITensorBoard,
+  ITensorBoardChoice,
   JobAction,
   LogStream
 } from './data/api';
@@ -52,6 +55,12 @@ export interface IHpcClient {
   convert(request: IBatchRequest): Promise<IBatchPreview>;
   /** Submit a notebook as a batch job. */
   submit(request: IBatchRequest): Promise<ISubmittedJob>;
+  /** What became of the variables of the kernels in the server before. */
+  restored(): Promise<IRestored>;
+  /** Whether TensorBoard is installed, and the folders of logs beside a notebook. */
+  tensorBoards(beside: string): Promise<ITensorBoardChoice>;
+  /** TensorBoard for a folder of logs, once it answers. */
+  startTensorBoard(logdir: string): Promise<ITensorBoard>;
   /** Follow the output of a job. */
   followLog(id: string, stream: LogStream): LogFollower;
 }
@@ -112,6 +121,8 @@ export interface IPortStatus {
   node: string;
   /** What a person has to do before the connection can come back, or "". */
   needsPerson: string;
+  /** What going on in another job would cost, in a sentence; "" where it cannot be had. */
+  renewal: string;
   /** Since when it is in this state, in seconds of the user's own clock. */
   since: number;
   /** How its server ended the last time that it was started again in its job. */

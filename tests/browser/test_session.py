@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from tests.browser.fixtures import Take
 from tests.browser.steps import run_cell, show_panel
 from tests.browser.waiting import wait_until
 from tests.cluster.cluster import Cluster
-from tests.cluster.laptop import Laptop
+from tests.cluster.laptop import Laptop, Value
 from tests.cluster.layout import user_named
 from tests.connect.real.sessions import Session, connected, run
 
@@ -36,6 +36,19 @@ for number in range({count}):
     time.sleep(0.1)
 """
 
+PROFILE: dict[str, Mapping[str, Value]] = {
+    "slurm": {"poll_seconds": 2},
+    "allocation": {"time": "02:00:00"},
+}
+
+#: A counter that only a kernel knows, and something that no file can hold.
+COUNTED = """\
+import threading
+n = globals().get("n", 40) + 1
+lock = threading.Lock()
+print(n)
+"""
+
 
 @pytest.fixture
 def laptop(cluster: Cluster) -> Iterator[Laptop]:
@@ -43,7 +56,7 @@ def laptop(cluster: Cluster) -> Iterator[Laptop]:
     settings = ".jupyter/lab/user-settings/@jupyterlab/apputils-extension"
     _write(cluster, f"{settings}/notification.jupyterlab-settings", json.dumps(QUIET))
     fresh = cluster.laptop("alice", "browser")
-    fresh.write_profile("mini", {"slurm": {"poll_seconds": 2}, "allocation": {"time": "02:00:00"}})
+    fresh.write_profile("mini", PROFILE)
     yield fresh
     cluster.fill_hole()
     cluster.run("login1", ["scancel", "--user=alice"])
@@ -166,6 +179,46 @@ def test_the_page_stays_when_the_session_goes_on_in_another_job(
         wait_until(page, lambda: _shown(page) == [41])
         assert page.evaluate("window.counted") > 20
         assert page.locator(".jp-Dialog").count() == 0
+
+
+def test_the_button_in_the_warning_moves_on_with_the_variables(
+    cluster: Cluster, laptop: Laptop, page: Page, screenshot: Take
+) -> None:
+    """A counter in a kernel's variable goes on in the next job; what cannot is listed."""
+    rates: dict[str, Mapping[str, Value]] = {
+        "budget": {"unit": "EUR"},
+        "budget.rates": {"cpu_hour": 6},
+    }
+    laptop.write_profile("mini", {**PROFILE, **rates})
+    _write(cluster, "counts.ipynb", _notebook(COUNTED))
+    with connected(laptop, "mini", "--time", "9", "--cpus", "1") as session:
+        session.wait_for("ready", 120)
+        _enter(page, laptop)
+        page.goto(_bookmark(laptop) + "/tree/counts.ipynb")
+        for number in (41, 42):
+            run_cell(page)
+            wait_until(page, lambda: _shown(page) == [number])  # noqa: B023 (waited for here)
+            page.locator(".jp-NotebookPanel .jp-Cell").first.click()
+        page.evaluate("window.counted = 0; setInterval(() => { window.counted += 1 }, 50)")
+        page.get_by_role("button", name="Renew…").click()
+        dialog = page.get_by_role("dialog").filter(has_text="Go on in another job?")
+        cost = dialog.get_by_text(re.compile(r"side by side for at most \d minutes, and both are"))
+        said = cost.inner_text()
+        minutes, euros = re.findall(r"most (\d+) minutes.*about ([0-9.]+) EUR", said)[0]
+        assert float(euros) == round(6 * int(minutes) / 60, 2)
+        screenshot("renew-dialog")
+        dialog.get_by_role("button", name="Renew").click()
+        wait_until(page, lambda: session.names().count("ready") == 2, 90)
+        notice = page.get_by_role("status", name="Variables")
+        notice.get_by_text("1 variable was carried over").wait_for(timeout=60_000)
+        assert "lock: TypeError: cannot pickle" in notice.inner_text()
+        screenshot("carried-variables")
+        run_cell(page)
+        wait_until(page, lambda: _shown(page) == [43])
+        assert page.evaluate("window.counted") > 20
+        assert page.locator(".jp-Dialog").count() == 0
+        told = " ".join(event["text"] for event in session.events)
+        assert "counts.ipynb: 1 variable carried over, not: threading (a module" in told
 
 
 def _read(cluster: Cluster, name: str) -> str:

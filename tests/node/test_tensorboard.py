@@ -103,6 +103,34 @@ async def test_an_environment_without_it_is_told_what_to_install(
         await service.start({"logdir": "runs"})
 
 
+async def test_its_page_is_read_from_its_socket(service: TensorboardService) -> None:
+    board = await service.start({"logdir": "runs"})
+    page = await service.page(board.id, "GET", "/?a=b", {"Accept": "*/*"}, b"")
+    assert page is not None and page.status == 200
+    assert page.body.decode() == f"TensorBoard of {board.logdir}"
+    assert page.headers == {"Content-Type": "text/plain"}
+    assert await service.page("99", "GET", "/", {}, b"") is None
+    os.unlink(board.socket)
+    with pytest.raises(CommandFailed, match="TensorBoard does not answer"):
+        await service.page(board.id, "GET", "/", {}, b"")
+
+
+async def test_logs_beside_the_notebook_are_found(
+    service: TensorboardService, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    for name in ("a/runs/1/2", "a/lightning_logs/version_0", "a/.hidden/1", "a/1/2/3/4/5/6", "b"):
+        (root / name).mkdir(parents=True)
+        (root / name / "events.out.tfevents.1.host").touch()
+    found = await service.about("a/train.ipynb")
+    assert found["folders"] == ["a/lightning_logs", "a/runs"] and found["installed"] is True
+    (root / "a/events.out.tfevents.2.host").touch()
+    assert (await service.about("a/train.ipynb"))["folders"] == ["a", "a/lightning_logs", "a/runs"]
+    assert (await service.about("b/"))["folders"] == ["b"]
+    assert (await service.about("../../x"))["folders"] == []
+    assert (await service.about("none/x.ipynb"))["folders"] == []
+
+
 async def test_there_is_an_end_to_how_many_are_started(
     service: TensorboardService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.node.services.registry import ServerHooks
+from jupyter_hpc.node.services.variables import VariablesService
 from jupyter_hpc.node.services.workbench import WorkbenchService
 
 SESSION = {
@@ -34,15 +36,14 @@ class Server:
         self.failure: Exception | None = None
 
     def service(self) -> WorkbenchService:
-        return WorkbenchService(
-            ServerHooks(
-                list_sessions=self._list,
-                terminals=lambda: self.shells,
-                open_terminal=lambda name, cwd: self.opened.append((name, cwd)),
-                start_session=self._start,
-                on_leave=self._leave,
-            )
+        hooks = ServerHooks(
+            list_sessions=self._list,
+            terminals=lambda: self.shells,
+            open_terminal=lambda name, cwd: self.opened.append((name, cwd)),
+            start_session=self._start,
+            on_leave=self._leave,
         )
+        return WorkbenchService(hooks, VariablesService(hooks, {}))
 
     async def _list(self) -> list[Mapping[str, Any]]:
         return self.sessions
@@ -67,8 +68,9 @@ async def test_what_leaves_is_what_the_next_server_opens() -> None:
     assert answer == {
         "sessions": [SESSION],
         "terminals": [{"name": "1", "cwd": os.getcwd()}, {"name": "2", "cwd": ""}],
+        "variables": None,
     }
-    assert await new.service().restore(answer) == {"kernels": 1, "problems": []}
+    assert await new.service().restore(answer) == {"kernels": 1, "problems": [], "carried": []}
     assert new.started == [SESSION] and new.opened == [("1", os.getcwd()), ("2", "")]
 
 
@@ -76,7 +78,7 @@ async def test_what_is_open_already_stays() -> None:
     server = Server()
     server.sessions, server.shells = [SESSION], {"1": 1}
     body = {"sessions": [SESSION], "terminals": [{"name": "1", "cwd": "/no/such"}]}
-    assert await server.service().restore(body) == {"kernels": 0, "problems": []}
+    assert await server.service().restore(body) == {"kernels": 0, "problems": [], "carried": []}
     body["terminals"] = [{"name": "2", "cwd": "/no/such"}]
     await server.service().restore(body)
     assert server.started == [] and server.opened == [("2", "")]
@@ -86,7 +88,7 @@ async def test_a_kernel_that_does_not_start_is_named() -> None:
     server = Server()
     server.failure = RuntimeError("no such\nkernel")
     answer = await server.service().restore({"sessions": [SESSION], "terminals": []})
-    assert answer == {"kernels": 0, "problems": ["a.ipynb: RuntimeError: no such kernel"]}
+    assert answer["problems"] == ["a.ipynb: RuntimeError: no such kernel"]
 
 
 @pytest.mark.parametrize(
@@ -109,3 +111,20 @@ async def test_anything_else_is_refused(body: object) -> None:
     with pytest.raises(UsageError):
         await server.service().restore(body)
     assert server.started == [] and server.opened == []
+
+
+async def test_variables_go_along_where_they_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a kernel says of them reaches the page, also where there is nothing to carry."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    old, new = Server(), Server()
+    old.sessions = [{**SESSION, "kernel": {"id": SESSION["kernel_id"], "name": "ir"}}]
+    limits = {"variables": {"each_bytes": 1, "total_bytes": 1}}
+    answer = await old.service().leave(limits)
+    service = new.service()
+    assert service.restored() == {"carried": []}
+    restored: Any = await service.restore(answer)
+    (carried,) = restored["carried"]
+    assert carried["path"] == "a.ipynb" and "only done for Python" in carried["problem"]
+    assert service.restored() == {"carried": [carried]} and "file" not in carried

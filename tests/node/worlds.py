@@ -84,7 +84,7 @@ class FakeSlurm:
         if self.error is not None:
             raise self.error
 
-    async def my_jobs(self, name: str | None = None) -> list[Job]:
+    async def my_jobs(self, *, name: object = None) -> list[Job]:
         self._answer("queue")
         return list(self.queue)
 

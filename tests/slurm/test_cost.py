@@ -13,7 +13,7 @@ import pytest
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.profile import build
 from jupyter_hpc.clusters.schema import check_profile
-from jupyter_hpc.slurm.cost import HOURS, Rates, cost_so_far, finished_cost, job_cost
+from jupyter_hpc.slurm.cost import HOURS, Rates, cost_of_time, cost_so_far, finished_cost, job_cost
 from jupyter_hpc.slurm.models import GpuCount, Partition, Request
 from tests.node.worlds import finished_job, job
 
@@ -124,3 +124,12 @@ def test_large_costs_are_written_out() -> None:
     assert str(job_cost(Request(time="1-00:00:00", gpus=1), {"gpu_hour": 51440.33}, "SBU")) == (
         "1234567.92 SBU"
     )
+
+
+def test_a_stretch_of_time_has_a_cost_in_whatever_is_known() -> None:
+    request = Request(name="x", gpus=2, nodes=2, gpu_flag="gres", cpus=8)
+    assert str(cost_of_time(request, {"gpu_hour": 3}, "EUR", 900)) == "3 EUR"
+    assert str(cost_of_time(request, {}, "EUR", 900)) == "1 GPU-hours"
+    assert str(cost_of_time(Request(name="x", cpus=8), {}, "", 900)) == "2 CPU-hours"
+    # A minute of one CPU is not nothing.
+    assert str(cost_of_time(Request(name="x"), {"cpu_hour": 0.01}, "EUR", 60)) == "0.01 EUR"

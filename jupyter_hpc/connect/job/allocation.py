@@ -96,13 +96,19 @@ class Launch:
 
 async def find_job(slurm: SlurmClient, name: str) -> Job | None:
     """The living job of that name: a running one before a waiting one, the oldest first."""
-    jobs = await living_jobs(slurm, name)
-    return min(jobs, key=lambda job: (job.phase is Phase.PENDING, _age_order(job)), default=None)
+    return (await find_jobs(slurm, name))[0]
 
 
-async def living_jobs(slurm: SlurmClient, name: str) -> list[Job]:
-    """The jobs of that name that wait or run."""
-    return [job for job in await slurm.my_jobs(name=name) if job.phase in _ALIVE]
+async def find_jobs(slurm: SlurmClient, *names: str) -> list[Job | None]:
+    """The same for several names, in one question."""
+    jobs = await living_jobs(slurm, *names)
+    jobs.sort(key=lambda job: (job.phase is Phase.PENDING, _age_order(job)))
+    return [next((job for job in jobs if job.name == name), None) for name in names]
+
+
+async def living_jobs(slurm: SlurmClient, *names: str) -> list[Job]:
+    """The jobs of these names that wait or run."""
+    return [job for job in await slurm.my_jobs(name=names) if job.phase in _ALIVE]
 
 
 def _age_order(job: Job) -> int:

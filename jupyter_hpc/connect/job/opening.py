@@ -21,7 +21,7 @@ from jupyter_hpc.connect.job.allocation import (
     CONNECT_AGAIN,
     Allocator,
     Launch,
-    find_job,
+    find_jobs,
     living_jobs,
 )
 from jupyter_hpc.connect.job.endings import cancel_for_sure
@@ -30,12 +30,20 @@ from jupyter_hpc.connect.job.failures import explain_exit
 from jupyter_hpc.connect.job.first_time import FirstTime
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
 from jupyter_hpc.connect.job.remote import Account, prepare_account
-from jupyter_hpc.connect.job.request import OwnJobs, request_for, session_name, session_of
+from jupyter_hpc.connect.job.request import (
+    OwnJobs,
+    request_for,
+    session_name,
+    session_of,
+    successor_name,
+)
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.errors import (
+    CommandError,
     HpcError,
     SessionEnded,
+    SlurmError,
     SubmitRejected,
     UnreadableAnswer,
 )
@@ -43,7 +51,7 @@ from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import job_cost
-from jupyter_hpc.slurm.models import Job
+from jupyter_hpc.slurm.models import Job, Phase
 from jupyter_hpc.text import printable
 
 _log = logging.getLogger(__name__)
@@ -129,6 +137,7 @@ class JobOpener:
     ) -> None:
         self.job_id = ""
         self.asking = False
+        self.successor_id = ""  #: of a job that an earlier connect asked for, to go on in
         self._asked = OwnJobs()
         self._name = ""
         self.profile = profile
@@ -143,6 +152,12 @@ class JobOpener:
     def own(self) -> bool:
         """Whether the job was asked for here, and not by an earlier connect or another laptop."""
         return self.job_id in self._asked
+
+    def follow(self, job_id: str, *, own: bool) -> None:
+        """The session goes on in its successor, which `open` finds by its name."""
+        self.job_id, self.successor_id = job_id, ""
+        if own:
+            self._asked.add(job_id)
 
     async def asked_for(self) -> str:
         """The number of a job that may have been asked for when the work was given up; or ""."""
@@ -159,9 +174,9 @@ class JobOpener:
         name = self._name or session_name(self.profile.name, self._options.number)
         numbered = self._options.new and not self._name
         # Side by side: over a long line every question costs two round trips.
-        account, job = await asyncio.gather(
+        account, (job, successor) = await asyncio.gather(
             prepare_account(self._runner, secrets.token_hex(32)),
-            _nothing() if numbered else find_job(slurm, name),
+            _no_jobs() if numbered else find_jobs(slurm, name, successor_name(name)),
         )
         if not account.writable:
             self._sink(
@@ -173,6 +188,8 @@ class JobOpener:
         allocator = Allocator(
             self.profile, account, self._runner, slurm, self._launch, self._sink, self._asked
         )
+        if successor is not None:
+            job = await self._with_successor(slurm, name, job, successor)
         if first and job is not None:
             choice = await self._choose(slurm, name, job)
             if choice is Choice.REPLACE:
@@ -219,6 +236,31 @@ class JobOpener:
             await slurm.cancel(doubles)
             _log.info("asked for twice because of a cut, and cancelled: %s", ", ".join(doubles))
 
+    async def _with_successor(
+        self, slurm: SlurmClient, name: str, job: Job | None, successor: Job
+    ) -> Job:
+        """The session's job where a successor is in the queue: it takes over once it is alone."""
+        job_id = successor.job_id
+        if job is not None:
+            waits = "waits" if successor.phase is Phase.PENDING else "runs, and is charged as well"
+            text = (
+                f"Job {job_id}, which was asked for to take this session over (--renew), {waits}. "
+                f"The session goes on in it when job {job.job_id} ends. To end it: "
+                f"jupyter-hpc cancel {job_id} --on {self.profile.name}"
+            )
+            if self.successor_id != job_id and self.job_id != job_id:
+                self._sink(Warned(text))
+            self.successor_id = job_id
+            return job
+        self._sink(Warned(f"Job {job_id} was asked for to take this session over; it is used."))
+        try:
+            await slurm.rename(job_id, name)
+        except (SlurmError, CommandError) as error:
+            text = f"Job {job_id} keeps the name of a successor: {error.message}"
+            self._sink(Warned(text))
+        self.job_id, self.successor_id = job_id, ""
+        return successor
+
     async def _choose(self, slurm: SlurmClient, name: str, job: Job) -> Choice:
         """What to do with a job that exists; it is used where it is what was asked for.
 
@@ -247,8 +289,8 @@ class JobOpener:
         )
 
 
-async def _nothing() -> None:
-    return None
+async def _no_jobs() -> list[Job | None]:
+    return [None, None]
 
 
 @dataclass(frozen=True)

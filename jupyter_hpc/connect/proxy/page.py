@@ -46,6 +46,7 @@ class Button:
     states: tuple[str, ...] = ()
     question: str = ""  # the kind of question that it answers
     confirm: tuple[str, ...] = ()  # what is asked before it is done, yes, no
+    near_limit: str = ""  # offered before the time limit; the part of the status that says its cost
 
 
 #: action -> its button
@@ -58,7 +59,11 @@ _BUTTONS = {
         states=("pending",),
         confirm=("It loses its place in the queue.", "Yes, cancel it", "Keep it"),
     ),
+    "renew": Button("Renew", near_limit="renewal", confirm=("Yes, renew", "Not now")),
 }
+
+#: So long before the time limit the page offers what can be done about it.
+_NEAR_SECONDS = 1800.0
 
 #: All that the page itself ever asks for.
 ACTIONS = (*_BUTTONS, "enter")
@@ -77,11 +82,16 @@ def view(status: Mapping[str, Any], actions: Collection[str], now: float) -> dic
         {
             "action": action,
             "label": button.label,
-            "confirm": list(button.confirm),
+            "confirm": [*_cost(button, status), *button.confirm],
             "parameters": parameters,
         }
         for action, button in _BUTTONS.items()
-        if action in actions and (parameters := _offered(button, offers, open_questions))
+        if action in actions
+        and (
+            parameters := _offered_near_limit(button, status, now)
+            if button.near_limit
+            else _offered(button, offers, open_questions)
+        )
     ]
     return {
         "title": f"{headline} · {name}" if name else headline,
@@ -103,6 +113,19 @@ def _offered(button: Button, state: str, questions: object) -> dict[str, str] | 
         asked = questions.get(button.question) if isinstance(questions, Mapping) else None
         return {"question": _text(asked), "where": "page"} if asked else None
     return {"while": state, "where": "page"} if state in button.states else None
+
+
+def _offered_near_limit(
+    button: Button, status: Mapping[str, Any], now: float
+) -> dict[str, str] | None:
+    ends = _number(status.get("ends_at"))
+    near = ends is not None and ends - now <= _NEAR_SECONDS
+    return {"where": "page"} if near and _cost(button, status) else None
+
+
+def _cost(button: Button, status: Mapping[str, Any]) -> list[str]:
+    said = _text(status.get(button.near_limit)) if button.near_limit else ""
+    return [said] if said else []
 
 
 def _facts(status: Mapping[str, Any], state: str, now: float) -> list[list[str]]:

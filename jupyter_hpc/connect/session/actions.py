@@ -104,7 +104,7 @@ class SessionActions:
         supervisor = self._manager.supervisor
         if supervisor is None or supervisor.link is None:
             raise ConnectError("The session does not serve yet.", "Try again when it is ready.")
-        supervisor.renewal.ask()
+        supervisor.renewal.ask(variables=parameters.get("variables") in (True, "yes"))
         return {"text": "Another job of the same shape is asked for."}
 
     async def forward(self, parameters: dict[str, Any]) -> dict[str, Any]:

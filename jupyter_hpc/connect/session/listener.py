@@ -1,12 +1,19 @@
-"""What a supervisor needs of whoever shows and serves its session."""
+"""What a supervisor needs of whoever shows and serves its session, and what its parts share."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
+from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.events import Event
+from jupyter_hpc.connect.job.allocation import Launch
+from jupyter_hpc.connect.job.request import request_for, session_name
+from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.session.connections import ClusterConnections, CurrentRunner
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.slurm.models import Job
+from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.models import Job, Request
 
 
 class SessionListener(Protocol):
@@ -47,3 +54,32 @@ class SessionListener(Protocol):
     async def on_number(self, number: int) -> None:
         """The session's number is known; port and owner may be others from now on."""
         ...
+
+
+@dataclass
+class SessionContext:
+    """One session as all its parts know it: whose, what was asked for, over what, told to whom.
+
+    The profile of a first session gets what the person answers while its job is asked for.
+    """
+
+    profile: Profile
+    options: ConnectOptions
+    connections: ClusterConnections
+    launch: Launch
+    listener: SessionListener
+
+    @property
+    def slurm(self) -> SlurmClient:
+        """Slurm, over whichever login there is when it is asked."""
+        return SlurmClient(CurrentRunner(self.connections))
+
+    @property
+    def job_name(self) -> str:
+        """The name of the session's job; a further session learns its number when it is open."""
+        return session_name(self.listener.name)
+
+    def request(self, name: str) -> Request:
+        """A job of the session's shape, under that name."""
+        allocation = self.profile.allocation_for(self.options.preset, self.options.overrides)
+        return request_for(self.profile, allocation, name)

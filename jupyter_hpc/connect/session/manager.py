@@ -28,6 +28,7 @@ from jupyter_hpc.connect.sentences import sentence
 from jupyter_hpc.connect.session.actions import SessionActions
 from jupyter_hpc.connect.session.commands import Questions, SessionCommand
 from jupyter_hpc.connect.session.connections import ClusterConnections, CurrentRunner
+from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.notify.notices import Notices
 from jupyter_hpc.connect.session.status import SessionStatus
 from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
@@ -46,6 +47,9 @@ _CROWD_SECONDS = 60.0
 #: Ports that a cluster gets when nobody chose one: away from 8888 and from the range
 #: that systems hand out to outgoing connections.
 _FIRST_PORT, _PORT_COUNT = 20000, 8000
+
+#: The states in which there is a session that can go on in another job.
+_SERVED = ("ready", "reconnecting")
 
 
 def check(profile: Profile, options: ConnectOptions) -> None:
@@ -164,7 +168,8 @@ class Manager:
         connections = ClusterConnections(self.profile, wanted, memory.transport, self._prompter)
         self._runner = CurrentRunner(connections)
         launch = Launch(self.options.launch, memory.launch, settings.launch, self._learn_launch)
-        self._supervisor = Supervisor(self.profile, self.options, connections, launch, self)
+        context = SessionContext(self.profile, self.options, connections, launch, self)
+        self._supervisor = Supervisor(context)
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         try:
@@ -350,7 +355,8 @@ class Manager:
         return SessionStatus(self.name, self.profile.title or self.name, self.port)
 
     def _snapshot(self) -> dict[str, Any]:
-        return self._status.snapshot()
+        renewal = self._supervisor.renewal.offer if self._supervisor is not None else ""
+        return {**self._status.snapshot(), "renewal": renewal if self.state in _SERVED else ""}
 
     def _write_record(self) -> None:
         status = self._status

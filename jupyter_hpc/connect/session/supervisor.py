@@ -1,6 +1,6 @@
 """Keeps one session: from the first login to the end of its job, through every cut.
 
-    supervisor = Supervisor(profile, options, connections, launch, listener)
+    supervisor = Supervisor(context)
     ended = await supervisor.run()
     supervisor.ask(SessionCommand.STOP)     from a signal, the page or another command
 
@@ -28,27 +28,14 @@ from jupyter_hpc.connect.events import (
     Warned,
 )
 from jupyter_hpc.connect.job import remote
-from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.job.give_back import FailedSession, JobEnding
-from jupyter_hpc.connect.job.launch import START_SECONDS, ServerAddress, extension_installed
-from jupyter_hpc.connect.job.opening import (
-    JobOpener,
-    OpenJob,
-    OpenServer,
-    open_server,
-    why_jupyter_ended,
-)
+from jupyter_hpc.connect.job.launch import ServerAddress
+from jupyter_hpc.connect.job.opening import JobOpener, OpenJob, open_server
 from jupyter_hpc.connect.job.server_end import ServerEnd, how_server_ended
-from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.sentences import DIRECT_WARNING, PLAIN_WARNING, stays, ways_back
-from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.session.connections import (
-    ClusterConnections,
-    CurrentRunner,
-    unless_interrupted,
-)
-from jupyter_hpc.connect.session.listener import SessionListener
+from jupyter_hpc.connect.session.connections import CurrentRunner, unless_interrupted
+from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.notify.memory_kills import MemoryKillWatch
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.pipe_source import JobOver, PipeSource, ServerGone
@@ -56,10 +43,10 @@ from jupyter_hpc.connect.session.reconnect import LoginReconnect, PipeReconnect
 from jupyter_hpc.connect.session.renew.renewal import Renewal, Renewed
 from jupyter_hpc.connect.session.renew.successor import Successor
 from jupyter_hpc.connect.session.retry import Restarts, Retry
+from jupyter_hpc.connect.session.serving import ServerStart, why_ended
 from jupyter_hpc.connect.session.watch import IdleRelease, JobWatch, TimeLimitWarnings, idle_seconds
-from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.errors import HpcError, LaunchFailed, RelayGone, SessionEnded
+from jupyter_hpc.errors import HpcError, SessionEnded
 from jupyter_hpc.runner import Completed
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
@@ -74,22 +61,15 @@ class Supervisor:
     The listener hears of all of it; `token`, `address`, `link` are there when they are known.
     """
 
-    def __init__(
-        self,
-        profile: Profile,
-        options: ConnectOptions,
-        connections: ClusterConnections,
-        launch: Launch,
-        listener: SessionListener,
-    ) -> None:
+    def __init__(self, context: SessionContext) -> None:
         self.token = ""
         self.address: ServerAddress | None = None
         self.link: Link | None = None
-        self.profile = profile
-        self._options = options
-        self._connections = connections
-        self._launch = launch
-        self._listener = listener
+        self._context = context
+        self._options = context.options
+        self._connections = connections = context.connections
+        self._ending = JobEnding(connections)
+        self._listener = listener = context.listener
         self._tell = listener.on_event
         self._outage = Outage(listener.on_event)
         self._retry = Retry(self._outage)
@@ -99,10 +79,15 @@ class Supervisor:
         self._opened: OpenJob | None = None
         self._ends_at: float | None = None
         self._memory: MemoryKillWatch | None = None
-        self.renewal = Renewal(profile, options, connections, launch, listener)
+        self.renewal = Renewal(context)
         self._successor: Successor | None = None
         self._served = False  # Jupyter has answered
         self._settling = False  # the job is being given back
+
+    @property
+    def profile(self) -> Profile:
+        """The cluster's profile, with what was answered when the job was asked for."""
+        return self._context.profile
 
     @property
     def job_id(self) -> str:
@@ -172,7 +157,10 @@ class Supervisor:
         name = self._listener.name
         unsure = self.asking and not await self._asked_for()
         if command is SessionCommand.STOP and self.job_id:
-            await JobEnding(self._connections).cancel(self.job_id)
+            await self._ending.cancel(self.job_id)
+            await self.renewal.give_back(stop=True)
+            if self._opener is not None and self._opener.successor_id:
+                await self._ending.cancel(self._opener.successor_id)
             text = f"Job {self.job_id} was cancelled, as asked."
             return self._end(Ended("CANCELLED", "requested", text))
         text = stays(self.job_id, name) if self.job_id else "No job was asked for."
@@ -216,7 +204,7 @@ class Supervisor:
             served=self._served,
         )
         self._settling = True
-        await JobEnding(self._connections).settle(error, failed, self._uid)
+        await self._ending.settle(error, failed, self._uid)
 
     @property
     def _uid(self) -> str:
@@ -228,14 +216,14 @@ class Supervisor:
         self._opener = opener = JobOpener(
             self.profile,
             self._options,
-            self._launch,
+            self._context.launch,
             CurrentRunner(self._connections),
             self._tell,
             self._listener.on_number,
             self._connections.prompter,
         )
         self._opened = opened = await self._logins.through(opener.open)
-        self.profile = self.renewal.profile = opener.profile
+        self._context.profile = opener.profile  # with what was answered meanwhile
         self._tell(Running(opened.job.job_id, opened.node))
         self._note_job(opened.job)
         restarts = Restarts()
@@ -251,15 +239,31 @@ class Supervisor:
                         return self._end(Ended("RUNNING", end.cause, text))
                     cause = gone.__cause__
                     otherwise = cause if isinstance(cause, HpcError) else None
-                    raise await self._why_jupyter_ended(otherwise) from None
+                    raise await why_ended(self._context, self.address, otherwise) from None
                 self._tell(JupyterEnded(text, end.cause))
             except (Renewed, JobOver):
                 self._successor = self.renewal.ready
-                if self._successor is None:
-                    ending = JobEnding(self._connections)
-                    return self._end(await ending.why(self.job_id, self._uid))
-                self._opened = opened = self._successor.opened
+                following = self._successor.opened if self._successor else await self._follow()
+                if following is None:
+                    return self._end(await self._ending.why(self.job_id, self._uid))
+                self._opened = opened = following
                 self._note_job(opened.job)
+
+    async def _follow(self) -> OpenJob | None:
+        """The job is over: the one that was asked for to go on is waited for, if there is one."""
+        maker, opener = self.renewal.hand_over(), self._opener
+        job_id = maker.job_id if maker is not None else opener.successor_id if opener else ""
+        if opener is None or (maker is None and not job_id):
+            return None
+        ended = await self._ending.why(self.job_id, self._uid)
+        which = f"Job {job_id}" if job_id else "A job"
+        text = f"{which} was asked for before that, and the session goes on in it when it starts."
+        self._tell(Warned(f"{ended.text} {text}"))
+        opener.follow(job_id, own=maker is not None and maker.own)
+        self._served, self._ends_at = False, None
+        opened = await self._logins.through(opener.open)
+        self._tell(Running(opened.job.job_id, opened.node))
+        return opened
 
     async def _serve(self, opened: OpenJob) -> Ended:
         """Open the server and keep it; raises ServerGone, JobOver or Renewed."""
@@ -277,13 +281,14 @@ class Supervisor:
             self._tell(Warned(server.address.warning))
         source = PipeSource(self.profile, self._connections, opened, server.address, link)
         pipes = PipeReconnect(link, source.open_pipe, source.probe, self._retry, self._connections)
+        start = ServerStart(self._context, server)
         self.link = link
         keep: asyncio.Task[Any] | None = None
         try:
             if successor is None:
-                await link.attach(await self._first_pipe(server))
+                await link.attach(await start.first_pipe())
                 keep = asyncio.create_task(pipes.run())
-                await self._wait_ready(link, keep, server)
+                await start.wait_ready(link, keep)
             else:
                 await self.renewal.take_over(self._opener)
                 keep = asyncio.create_task(pipes.run())
@@ -292,7 +297,7 @@ class Supervisor:
             self._tell(self._ready(opened))
             if self._connections.transport == "direct":
                 self._tell(Warned(DIRECT_WARNING))
-            if not await self._extension(server):
+            if not await start.extension():
                 self._tell(Warned(PLAIN_WARNING))
             return await self._stay(keep)
         finally:
@@ -301,35 +306,6 @@ class Supervisor:
             self._listener.on_link(self.renewal.following)
             await link.close()
             self.link = None
-
-    async def _first_pipe(self, server: OpenServer) -> BytePipe:
-        """A pipe to the relay; where none answers, what is true of Jupyter is raised."""
-        try:
-            return await self._connections.open_pipe(server.address)
-        except RelayGone as gone:
-            if server.found:
-                raise ServerGone from gone
-            raise await self._why_jupyter_ended(gone) from gone
-
-    async def _wait_ready(self, link: Link, keep: asyncio.Task[Any], server: OpenServer) -> None:
-        """Until Jupyter answers; a Jupyter that ends before is an error, not restarted."""
-        answers = asyncio.create_task(jupyter_api.wait_until_answers(link, START_SECONDS))
-        try:
-            await asyncio.wait((answers, keep), return_when=asyncio.FIRST_COMPLETED)
-            if keep.done():
-                await keep
-            await answers
-        except ServerGone:
-            if server.found:
-                raise
-            raise await self._why_jupyter_ended(None) from None
-        finally:
-            await finish(answers)
-
-    async def _why_jupyter_ended(self, otherwise: HpcError | None) -> HpcError:
-        if self.address is None:
-            return otherwise or LaunchFailed("Jupyter could not be found in the job.")
-        return await why_jupyter_ended(self.profile, self._connections, self.address, otherwise)
 
     async def _how_server_ended(self, opened: OpenJob) -> ServerEnd:
         memory, self._memory = self._memory, None
@@ -345,11 +321,6 @@ class Supervisor:
         return Ready(
             f"http://localhost:{port}/lab", port, opened.job.job_id, opened.node, transport
         )
-
-    async def _extension(self, server: OpenServer) -> bool:
-        """Whether our panels are there; asked once, by whoever started the server."""
-        on_node = self._connections.on_node
-        return server.found or await extension_installed(on_node, server.address)
 
     # -- staying ------------------------------------------------------------------------
 

@@ -17,13 +17,18 @@ from jupyter_hpc.node.handlers.jobs import (
 from jupyter_hpc.node.handlers.session import SessionHandler
 from jupyter_hpc.node.handlers.site import PartitionsHandler, StorageHandler
 from jupyter_hpc.node.handlers.stream import StreamHandler
-from jupyter_hpc.node.handlers.tensorboard import TensorboardHandler
-from jupyter_hpc.node.handlers.workbench import LeaveHandler, RestoreHandler
+from jupyter_hpc.node.handlers.tensorboard import TensorboardHandler, TensorboardPageHandler
+from jupyter_hpc.node.handlers.workbench import LeaveHandler, RestoredHandler, RestoreHandler
 
 _JOB = r"/jupyter-hpc/jobs/(?P<job_id>[^/]+)"
 
 #: What is asked for below our name and does not exist; last of all.
 NOWHERE: tuple[str, type[RequestHandler]] = (r"/jupyter-hpc/.*", NoSuchAddress)
+
+#: Pages of programs that run beside the server; no part of the described interface.
+PAGES: list[tuple[str, type[RequestHandler]]] = [
+    (r"/jupyter-hpc/tensorboard/(?P<board_id>[0-9]+)/(?P<target>.*)", TensorboardPageHandler),
+]
 
 ROUTES: list[tuple[str, type[RequestHandler]]] = [
     (r"/jupyter-hpc/session", SessionHandler),
@@ -42,5 +47,6 @@ ROUTES: list[tuple[str, type[RequestHandler]]] = [
     (r"/jupyter-hpc/tensorboard", TensorboardHandler),
     (r"/jupyter-hpc/leave", LeaveHandler),
     (r"/jupyter-hpc/restore", RestoreHandler),
+    (r"/jupyter-hpc/restored", RestoredHandler),
     (r"/jupyter-hpc/stream", StreamHandler),
 ]

@@ -1,4 +1,4 @@
-"""POST leave, POST restore: what is open moves from one server of a session to the next."""
+"""POST leave, POST restore, GET restored: what is open moves from one server to the next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LeaveHandler(HpcHandler):
     @authenticated
     @authorized
     async def post(self) -> None:
-        self.reply(await self.services.workbench.leave())
+        self.reply(await self.services.workbench.leave(self.get_json_body()))
 
 
 class RestoreHandler(HpcHandler):
@@ -28,3 +28,12 @@ class RestoreHandler(HpcHandler):
     @authorized
     async def post(self) -> None:
         self.reply(await self.services.workbench.restore(self.get_json_body()))
+
+
+class RestoredHandler(HpcHandler):
+    """What became of the variables of the kernels in the server before."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        self.reply(self.services.workbench.restored())

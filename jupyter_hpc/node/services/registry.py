@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from jupyter_hpc.node.services.storage import StorageService
     from jupyter_hpc.node.services.stream import Stream
     from jupyter_hpc.node.services.tensorboard import TensorboardService
+    from jupyter_hpc.node.services.variables import VariablesService
     from jupyter_hpc.node.services.workbench import WorkbenchService
     from jupyter_hpc.slurm.client import SlurmClient
 
@@ -42,6 +43,10 @@ async def _no_sessions() -> list[Mapping[str, Any]]:
 
 async def _no_session(session: Mapping[str, str]) -> None:
     return None
+
+
+async def _no_value(kernel_id: str, expression: str, seconds: float) -> str:
+    return ""
 
 
 class ServerHooks(NamedTuple):
@@ -65,6 +70,10 @@ class ServerHooks(NamedTuple):
     open_terminal: Callable[[str, str], None] = lambda name, cwd: None
     #: A session with a new kernel, both under given ids; see services/workbench.py.
     start_session: Callable[[Mapping[str, str]], Awaitable[None]] = _no_session
+    #: The language of a kernel, by the kernel's id.
+    kernel_language: Callable[[str], str] = lambda kernel_id: ""
+    #: The value of an expression in a kernel, as text, within so many seconds.
+    evaluate: Callable[[str, str, float], Awaitable[str]] = _no_value
     #: The folder that the file browser shows.
     contents_root: str | None = None
 
@@ -260,7 +269,13 @@ class Services:
     def workbench(self) -> WorkbenchService:
         from jupyter_hpc.node.services.workbench import WorkbenchService
 
-        return WorkbenchService(self.hooks)
+        return WorkbenchService(self.hooks, self.variables)
+
+    @cached_property
+    def variables(self) -> VariablesService:
+        from jupyter_hpc.node.services.variables import VariablesService
+
+        return VariablesService(self.hooks, self.environ)
 
     def open_stream(self, send: Callable[[bytes], Awaitable[None]]) -> Stream:
         """A stream to one browser tab."""
@@ -319,6 +334,7 @@ class Services:
             "partitions",
             "batch",
             "tensorboard",
+            "variables",
         )
         used = [self.__dict__[name] for name in names if name in self.__dict__]
         # Together: each may have to wait for something that hangs, and the server does not.

@@ -16,12 +16,17 @@ from typing import Any
 
 from jupyter_hpc.errors import CommandFailed, CommandMissing, CommandTimeout, UsageError
 from jupyter_hpc.node.services.offload import Offload
+from jupyter_hpc.node.services.tensorboard_pages import Page, log_folders, read_page
 from jupyter_hpc.runner import Background
 from jupyter_hpc.text import printable
 
 #: TensorBoard reads hundreds of files of the environment, often from a slow home.
 _START_SECONDS = 120.0
 _LOOK_SECONDS = 10.0
+_PAGE_SECONDS = 90.0
+
+#: What adds it to the environment of the server.
+INSTALL = "pip install tensorboard"
 
 #: Each has its own process and reads its folder again and again.
 _MAX_RUNNING = 8
@@ -75,7 +80,7 @@ class TensorboardService:
             if not is_installed():
                 raise CommandMissing(
                     "TensorBoard is not installed in the environment of this JupyterLab.",
-                    "Install it there: pip install tensorboard",
+                    f"Install it there: {INSTALL}",
                 )
             if len(self._running) >= _MAX_RUNNING:
                 raise UsageError(
@@ -85,6 +90,29 @@ class TensorboardService:
             process = await self._launch(logdir)
             self._running[logdir] = process
             return process.opened
+
+    async def about(self, beside: str) -> dict[str, object]:
+        """Whether it is installed, and the folders of logs beside the notebook `beside`."""
+        folders = await self._offload(
+            log_folders,
+            self._root,
+            beside,
+            timeout=_LOOK_SECONDS,
+            about=f"The folder of {printable(beside, 200)}",
+        )
+        return {"installed": is_installed(), "install": INSTALL, "folders": folders}
+
+    async def page(
+        self, board_id: str, method: str, target: str, headers: Mapping[str, str], body: bytes
+    ) -> Page | None:
+        """What the TensorBoard of that id answers; None where there is none."""
+        running = (process.opened for process in self._running.values())
+        board = next((each for each in running if each.id == board_id), None)
+        if board is None:
+            return None
+        about = "TensorBoard"
+        asked = (board.socket, method, target, headers, body)
+        return await self._offload(read_page, *asked, timeout=_PAGE_SECONDS, about=about)
 
     async def _logdir(self, body: Any) -> str:
         named = body.get("logdir") if isinstance(body, dict) else None

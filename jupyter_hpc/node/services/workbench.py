@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from jupyter_hpc.errors import UsageError
+from jupyter_hpc.node.services.variables import read_limits
 from jupyter_hpc.text import printable
 
 if TYPE_CHECKING:
     from jupyter_hpc.node.services.registry import ServerHooks
+    from jupyter_hpc.node.services.variables import Carried, VariablesService
 
 #: As Jupyter makes them; they become names of files.
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -31,18 +33,26 @@ _AT_ONCE = 4
 class WorkbenchService:
     """Lists sessions and terminals of this server, and opens those of an earlier one."""
 
-    def __init__(self, hooks: ServerHooks) -> None:
+    def __init__(self, hooks: ServerHooks, variables: VariablesService) -> None:
         self._hooks = hooks
+        self._variables = variables
+        self._carried: list[Carried] = []
 
-    async def leave(self) -> dict[str, object]:
-        """Tell the open tabs that the session moves on, and answer what is open."""
+    async def leave(self, body: object = None) -> dict[str, object]:
+        """Tell the open tabs that the session moves on, and answer what is open.
+
+        With limits for variables in the body, kernels write down what they know.
+        """
+        limits = read_limits(body)
         self._hooks.on_leave()
-        sessions = [_plain(model) for model in await self._hooks.list_sessions()]
+        models = await self._hooks.list_sessions()
+        sessions = [_plain(model) for model in models]
+        carried = await self._variables.write(models, limits) if limits is not None else None
         terminals = [
             {"name": name, "cwd": await asyncio.to_thread(_folder_of, pid)}
             for name, pid in self._hooks.terminals().items()
         ]
-        return {"sessions": sessions, "terminals": terminals}
+        return {"sessions": sessions, "terminals": terminals, "variables": carried}
 
     async def restore(self, body: object) -> dict[str, object]:
         """Open what `leave` of the earlier server answered; what cannot be opened is named.
@@ -64,7 +74,13 @@ class WorkbenchService:
             if terminal["name"] not in open_now:
                 there = await asyncio.to_thread(os.path.isdir, terminal["cwd"])
                 self._hooks.open_terminal(terminal["name"], terminal["cwd"] if there else "")
-        return {"kernels": len(new) - len(problems), "problems": problems}
+        variables = body.get("variables") if isinstance(body, dict) else None
+        self._carried = await self._variables.read(variables) if variables is not None else []
+        return {"kernels": len(new) - len(problems), "problems": problems, **self.restored()}
+
+    def restored(self) -> dict[str, object]:
+        """What became of the variables of the kernels before, for the pages of their notebooks."""
+        return {"carried": [kernel.shown() for kernel in self._carried]}
 
     async def _start(self, session: Mapping[str, str]) -> str:
         """Why it could not be started, or ""."""

@@ -64,5 +64,10 @@ export type IFinding = Schemas['Finding'];
 export type IPreflightFinding = Schemas['PreflightFinding'];
 export type ISubmittedJob = Schemas['SubmittedJob'];
 
+export type IRestored = Schemas['Restored'];
+export type ICarriedKernel = Schemas['CarriedKernel'];
+export type ITensorBoardChoice = Schemas['TensorBoardChoice'];
+export type ITensorBoard = Schemas['TensorBoard'];
+
 export type IWatch = Schemas['Watch'];
 export type IStreamMessage = Schemas['StreamMessage'];

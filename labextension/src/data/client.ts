@@ -14,9 +14,12 @@ import type {
   ILogPiece,
   INodes,
   IPartitions,
+  IRestored,
   ISession,
   IStorageReport,
   ISubmittedJob,
+  ITensorBoard,
+  ITensorBoardChoice,
   JobAction,
   LogStream
 } from './api';
@@ -121,6 +124,18 @@ export class HpcClient implements IHpcClient, IDisposable {
     return this._post('submit', request, LOOK_FIRST);
   }
 
+  restored(): Promise<IRestored> {
+    return this._get('restored');
+  }
+
+  tensorBoards(beside: string): Promise<ITensorBoardChoice> {
+    return this._get(`tensorboard?beside=${encodeURIComponent(beside)}`);
+  }
+
+  startTensorBoard(logdir: string): Promise<ITensorBoard> {
+    return this._post('tensorboard', { logdir });
+  }
+
   async refreshJobs(): Promise<void> {
     // The second question tells what is wrong, in the place where the jobs are.
     await this._get('jobs?refresh=1').catch(() => undefined);
@@ -143,7 +158,7 @@ export class HpcClient implements IHpcClient, IDisposable {
 
   private _post<T>(
     endPoint: string,
-    body: IBatchRequest,
+    body: IBatchRequest | { logdir: string },
     afterLoss?: string
   ): Promise<T> {
     const init = { method: 'POST', body: JSON.stringify(body) };

@@ -3,10 +3,17 @@ import type {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { type ISessionContext, Notification } from '@jupyterlab/apputils';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import type { Kernel } from '@jupyterlab/services';
+import {
+  ITranslator,
+  nullTranslator,
+  type TranslationBundle
+} from '@jupyterlab/translation';
 
 import { saveDocuments } from '../commands';
+import type { ICarriedKernel } from '../data/api';
 import { IHpcClient } from '../tokens';
+import { showCarried } from './carried';
 
 /** As jupyter_hpc/node/events.py has it. */
 const SESSION_LEAVES =
@@ -17,24 +24,42 @@ const LOOK_INTERVAL_MS = 1_000;
 const MAX_LOOKS = 60;
 
 /**
- * Let go of what the page knows of the kernels before: it takes no message of another process
- * under the same id, until that has been restarted.
+ * Connect anew to a kernel that must not be restarted, as it has the variables of the one before.
+ *
+ * What the page asks when it connects does not count as work of a kernel, so it would not know
+ * that this one is idle; any other question tells.
  */
-async function renewKernels(app: JupyterFrontEnd): Promise<void> {
-  const restarts: Promise<void>[] = [];
+async function reconnect(kernel: Kernel.IKernelConnection): Promise<void> {
+  await kernel.reconnect();
+  await kernel.requestIsComplete({ code: '' });
+}
+
+/** Let go of what the page knows of the kernels before; each notebook says what became of it. */
+async function renewKernels(
+  app: JupyterFrontEnd,
+  carried: readonly ICarriedKernel[],
+  trans: TranslationBundle
+): Promise<void> {
+  const renewals: Promise<void>[] = [];
   for (const widget of app.shell.widgets('main')) {
     const { sessionContext } = widget as { sessionContext?: ISessionContext };
-    if (sessionContext?.session?.kernel) {
-      restarts.push(sessionContext.restartKernel());
+    const kernel = sessionContext?.session?.kernel;
+    if (sessionContext && kernel) {
+      const found = carried.find(({ kernel_id }) => kernel_id === kernel.id);
+      const kept = found && !found.problem;
+      renewals.push(kept ? reconnect(kernel) : sessionContext.restartKernel());
+      if (found) {
+        showCarried(widget, found, trans);
+      }
     }
   }
-  await Promise.all(restarts);
+  await Promise.all(renewals);
 }
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-hpc:renew',
   description:
-    'Saves when the session moves on to another job, and says that kernels are new.',
+    'Saves when the session moves on to another job, and says what its new kernels know.',
   autoStart: true,
   requires: [IHpcClient],
   optional: [ITranslator],
@@ -51,16 +76,24 @@ const plugin: JupyterFrontEndPlugin<void> = {
         await client.session.refresh(true);
         const job = client.session.value?.job;
         if (job && job.id !== left) {
-          await renewKernels(app).catch(error => {
+          const { carried } = await client
+            .restored()
+            .catch(() => ({ carried: [] }));
+          await renewKernels(app, carried, trans).catch(error => {
             Notification.error(
               trans.__('Not all kernels could be started: %1', String(error))
             );
           });
           Notification.warning(
-            trans.__(
-              'This session goes on in job %1. Its kernels are new: what they knew is gone, so run the cells again that you need.',
-              job.id
-            ),
+            carried.length > 0
+              ? trans.__(
+                  'This session goes on in job %1. Its kernels are new; each notebook says which variables they have.',
+                  job.id
+                )
+              : trans.__(
+                  'This session goes on in job %1. Its kernels are new: what they knew is gone, so run the cells again that you need.',
+                  job.id
+                ),
             { autoClose: false }
           );
           return;

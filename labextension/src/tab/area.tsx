@@ -7,9 +7,9 @@ import { View } from '../ui/view';
 
 /** A place above everything that is as high as what it shows. */
 export class NoticeArea extends View {
-  constructor(content: JSX.Element) {
+  constructor(content: JSX.Element, id = '') {
     super(<div className="jp-Hpc-notices">{content}</div>);
-    this.id = 'jupyter-hpc-notice';
+    this.id = id;
     this.addClass('jp-Hpc-notice-area');
     // A shell asks its parts for their least height, and knows nothing of what is in them.
     this._sizes = new ResizeObserver(() => this._fit());

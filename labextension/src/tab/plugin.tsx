@@ -74,7 +74,8 @@ const tab: JupyterFrontEndPlugin<void> = {
         resuming={resuming}
         shell={app.shell}
         trans={trans}
-      />
+      />,
+      'jupyter-hpc-notice'
     );
     new QuietSaves(
       local,

@@ -189,6 +189,7 @@ function asStatus(value: unknown): IPortStatus | null {
     jobId: text(status.job_id),
     node: text(status.node),
     needsPerson: text(status.needs_person),
+    renewal: text(status.renewal),
     since: typeof status.since === 'number' ? status.since : 0,
     serverEnded: asEnd(status.server_ended),
     offers: view.buttons

@@ -83,7 +83,7 @@ export class Resuming {
       const { reason } = this;
       const isOther = this._jobId && jobId !== this._jobId;
       if (this._serverGone || isOther || reason) {
-        void this._resume(jobId, status.node, reason);
+        void this._resume(jobId, status.node, reason, this._serverGone);
       } else if (this._waiting.length > 0) {
         void saveChanged(this._app.shell, this._waiting);
       }
@@ -98,7 +98,8 @@ export class Resuming {
   private async _resume(
     jobId: string,
     node: string,
-    reason: string
+    reason: string,
+    wasGone: boolean
   ): Promise<void> {
     const { sessions, terminals, kernelspecs } = this._app.serviceManager;
     // Their own clocks have slowed down while nobody answered.
@@ -109,13 +110,13 @@ export class Resuming {
     ]);
     const { shell } = this._app;
     const outcome = await saveChanged(shell);
-    this._resumed = {
-      jobId,
-      node,
-      reason,
-      ...outcome,
-      kernels: withoutKernel(shell)
-    };
+    const kernels = withoutKernel(shell);
+    // A session that has changed to another job without a break has nothing to say here.
+    const { saved, failed } = outcome;
+    const news = saved.length + failed.length + kernels.length;
+    if (wasGone || reason || news > 0) {
+      this._resumed = { jobId, node, reason, ...outcome, kernels };
+    }
     this._changed.emit();
   }
 

@@ -8,9 +8,10 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { COMMANDS, saveDocuments } from '../commands';
 import { glance } from '../data/feed';
+import { askToRenew } from '../renew/ask';
 import { timeLeft, WARNING_DEFAULTS, WARNINGS_ID } from '../session/deadline';
 import { Settings } from '../settings';
-import { IHpcClient } from '../tokens';
+import { IHpcClient, ILocalPort } from '../tokens';
 import { formatSpan } from '../ui/format';
 import { WarningSchedule } from './schedule';
 
@@ -25,10 +26,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: 'Warns before the time limit and saves at the last warning.',
   autoStart: true,
   requires: [IHpcClient],
-  optional: [ISettingRegistry, ITranslator],
+  optional: [ILocalPort, ISettingRegistry, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     client: IHpcClient,
+    port: ILocalPort | null,
     registry: ISettingRegistry | null,
     translator: ITranslator | null
   ): void => {
@@ -76,6 +78,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
         actions.push({
           label: trans.__('Run as Batch Job'),
           callback: () => void app.commands.execute(COMMANDS.submitNotebook)
+        });
+      }
+      await port?.look();
+      if (port?.status?.renewal) {
+        actions.push({
+          label: trans.__('Renew…'),
+          callback: () => void askToRenew(port, trans)
         });
       }
       if (shown) {

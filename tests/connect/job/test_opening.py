@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from jupyter_hpc.connect.events import Event, Warned
+from jupyter_hpc.connect.events import Event, Pending, Warned
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import (
@@ -457,3 +457,35 @@ async def test_what_jupyter_wrote_before_it_ended_is_told(world: World) -> None:
     assert f"{SESSION}/jupyter.log" in told.hint
     told = await why_jupyter_ended(PROFILE, connections, address)
     assert told.message == "Jupyter ended as soon as it was started, with exit code unknown."
+
+
+# -- a successor that an earlier connect has left ---------------------------------------------
+
+
+async def test_a_successor_that_is_alone_is_the_session(world: World) -> None:
+    world.jobs = [job(8, name=f"{NAME}+next")]
+    opening = Opening(world)
+    assert (await opening.opener.open()).job.job_id == "8"
+    assert world.jobs[0].name == NAME
+    assert "Job 8 was asked for to take this session over; it is used." in opening.warnings()
+    assert not opening.opener.own
+
+
+async def test_a_successor_beside_the_session_is_named_with_what_ends_it(world: World) -> None:
+    world.jobs = [job(7), job(8, "PENDING Priority", name=f"{NAME}+next")]
+    opening = Opening(world)
+    assert (await opening.opener.open()).job.job_id == "7"
+    (said,) = opening.warnings()
+    assert "Job 8" in said and "waits" in said and "jupyter-hpc cancel 8 --on mini" in said
+    assert opening.opener.successor_id == "8" and world.jobs[1].name == f"{NAME}+next"
+
+
+async def test_the_session_goes_on_in_the_job_that_was_handed_over(world: World) -> None:
+    world.jobs = [job(7)]
+    opening = Opening(world)
+    await opening.opener.open()
+    world.jobs = [job(8, "PENDING Priority", "PENDING Priority", "RUNNING", name=f"{NAME}+next")]
+    opening.opener.follow("8", own=True)
+    assert (await opening.opener.open()).job.job_id == "8"
+    assert world.jobs[0].name == NAME and opening.opener.own
+    assert any(isinstance(event, Pending) for event in opening.events)

@@ -215,8 +215,8 @@ class World:
         del options["--noheader"], options["--me"]
         jobs = list(self.jobs)
         if "--name" in options:
-            name = options.pop("--name")
-            jobs = [job for job in jobs if job.name == name]
+            names = options.pop("--name").split(",")
+            jobs = [job for job in jobs if job.name in names]
         if "--jobs" in options:
             job_id = options.pop("--jobs")
             jobs = [job for job in jobs if job.job_id == job_id]
@@ -234,6 +234,11 @@ class World:
             return _recorded("scontrol-partition")
         if arguments[0] == "--details":
             return 0, self.details, ""
+        if arguments[0] == "update":
+            options = dict(word.partition("=")[::2] for word in arguments[1:])
+            renamed = next(job for job in self.jobs if job.job_id == options["JobId"])
+            renamed.name = options["JobName"]
+            return 0, "", ""
         assert arguments[:2] == ["show", "job"]
         job = next((job for job in self.jobs if job.job_id == arguments[2]), None)
         if job is not None:

@@ -192,3 +192,24 @@ def test_nothing_comes_from_elsewhere_and_nothing_may_frame_it() -> None:
 
 def test_the_page_is_small() -> None:
     assert len(rendered({})[2]) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("left", "renewal", "offered"),
+    [
+        (1700, "It costs.", True),
+        (1900, "It costs.", False),
+        (1700, "", False),
+        (None, "It.", False),
+    ],
+)
+def test_near_the_time_limit_a_renewal_is_offered_with_its_cost(
+    left: float | None, renewal: str, offered: bool
+) -> None:
+    ends = None if left is None else NOW + left
+    status = {"state": "reconnecting", "ends_at": ends, "renewal": renewal}
+    buttons = shown(status, "renew")["buttons"]
+    assert bool(buttons) is offered
+    if offered:
+        assert buttons[0]["confirm"] == ["It costs.", "Yes, renew", "Not now"]
+        assert buttons[0]["action"] == "renew"

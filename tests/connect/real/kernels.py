@@ -55,14 +55,23 @@ class Kernel:
         answer = await AsyncHTTPClient().fetch(request)
         return json.loads(answer.body) if answer.body else None
 
+    def run_in(self, kernel: str, code: str, timeout: float = 60) -> str:
+        """The same in a kernel that runs."""
+        return _wait_for(asyncio.wait_for(self._run_in(kernel, code), timeout))
+
     async def _run(self, code: str) -> str:
         kernel = (await self._ask("POST", "/api/kernels", '{"name": "python3"}'))["id"]
+        try:
+            return await self._run_in(kernel, code)
+        finally:
+            await self._ask("DELETE", f"/api/kernels/{kernel}")
+
+    async def _run_in(self, kernel: str, code: str) -> str:
         channels, request = await self._execute(kernel, code)
         try:
             return await _printed(channels, request)
         finally:
             channels.close()
-            await self._ask("DELETE", f"/api/kernels/{kernel}")
 
     async def _execute(self, kernel: str, code: str) -> tuple[Any, str]:
         """The channels of a kernel that has been asked to run `code`, and the request's id."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import threading
-import time
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +11,9 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.real.sessions import Session, connected, record, run
+from tests.connect.real.counting import Counter, Port
+from tests.connect.real.kernels import Kernel
+from tests.connect.real.sessions import Session, connected, run
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
@@ -29,53 +29,6 @@ def laptop(cluster: Cluster) -> Iterator[Laptop]:
     yield fresh
     cluster.run("login1", ["scancel", "--user=alice"])
     cluster.wait_until_idle()
-
-
-class Port:
-    """The session's port, asked as a page asks it."""
-
-    def __init__(self, session: Session) -> None:
-        self._port = record(session.laptop, "mini")["port"]
-        url = run(session.laptop, "url", "mini").stdout.strip()
-        self._headers = {"Authorization": f"token {url.partition('token=')[2]}"}
-
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        connection = http.client.HTTPConnection("localhost", self._port, timeout=20)
-        try:
-            data = json.dumps(body) if body is not None else None
-            connection.request(method, path, data, self._headers)
-            answer = connection.getresponse()
-            text = answer.read()
-            assert answer.status < 300, (answer.status, text)
-            return json.loads(text)
-        finally:
-            connection.close()
-
-
-class Counter:
-    """Counts over the change: one question after the other, with the longest pause between."""
-
-    def __init__(self, port: Port) -> None:
-        self.counts: list[float] = []
-        self.refused: list[str] = []
-        self._port = port
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._over.wait(0.05):
-            try:
-                self._port.ask("GET", "/api/status")
-                self.counts.append(time.monotonic())
-            except (AssertionError, OSError) as error:
-                self.refused.append(repr(error))
-
-    def longest_pause(self) -> float:
-        self._over.set()
-        self._thread.join(30)
-        pairs = zip(self.counts, self.counts[1:], strict=False)
-        return max(later - earlier for earlier, later in pairs)
 
 
 def names(cluster: Cluster) -> dict[str, str]:
@@ -99,13 +52,14 @@ def said(session: Session) -> str:
 
 
 def test_the_session_goes_on_in_another_job(cluster: Cluster, laptop: Laptop) -> None:
-    with connected(laptop, "mini", "--renew") as session:
+    with connected(laptop, "mini", "--renew=variables") as session:
         old = session.wait_for("ready", 120)["job_id"]
         port = Port(session)
         asked = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook"}
         before = port.ask("POST", "/api/sessions", {**asked, "kernel": {"name": "python3"}})
         terminal = port.ask("POST", "/api/terminals", {"cwd": "/var"})["name"]
         assert port.ask("GET", "/jupyter-hpc/session")["job"]["id"] == old
+        Kernel(session).run_in(before["kernel"]["id"], "import sys; n = 41")
         counter = Counter(port)
         shorten(cluster, old)
         eventually(lambda: len(readies(session)) == 2, lambda: said(session), seconds=90)
@@ -118,7 +72,13 @@ def test_the_session_goes_on_in_another_job(cluster: Cluster, laptop: Laptop) ->
         assert (after["id"], after["kernel"]["id"]) == (before["id"], before["kernel"]["id"])
         (kept,) = port.ask("POST", "/jupyter-hpc/leave")["terminals"]
         assert kept == {"name": terminal, "cwd": "/var"}
+        # The counter of the kernel goes on; its file is gone.
+        assert Kernel(session).run_in(after["kernel"]["id"], "n += 1; print(n)") == "42\n"
+        left = list(cluster.home("alice").glob(".local/state/jupyter-hpc/jobs/*/variables-*"))
+        assert left == []
         words = said(session)
+        assert "a.ipynb: 1 variable carried over, not: sys (a module: import it again)" in words
+        assert "side by side for at most" in words and "CPU-hours" in words
         assert f"Job {new} was asked for, to go on when job {old} ends in " in words
         assert f"goes on in job {new}" in words and f"Job {old} was cancelled." in words
         print(f"{len(counter.counts)} answers, longest pause {pause:.2f} s: {counter.refused}")
@@ -128,6 +88,30 @@ def test_the_session_goes_on_in_another_job(cluster: Cluster, laptop: Laptop) ->
         session.wait_exit(60)
     with connected(laptop, "mini") as again:
         assert again.wait_for("ready", 120)["job_id"] == new
+
+
+def test_a_late_successor_goes_on_with_the_session(cluster: Cluster, laptop: Laptop) -> None:
+    """It waits when the old job ends: the session waits for it, and nothing is asked for twice."""
+    with connected(laptop, "mini", "--renew=variables") as session:
+        old = session.wait_for("ready", 120)["job_id"]
+        closed = ["scontrol", "update", "PartitionName=cpu", "State=DOWN"]
+        cluster.run("login1", closed, check=True)
+        try:
+            shorten(cluster, old)
+            eventually(lambda: len(names(cluster)) == 2, seconds=60)
+            (new,) = set(names(cluster)) - {old}
+            cluster.run("login1", ["scancel", old], user="alice", check=True)
+            waits = f"Job {new} was asked for before that, and the session goes on in it"
+            eventually(lambda: waits in said(session), lambda: said(session), seconds=60)
+            eventually(lambda: names(cluster) == {new: "jupyter-hpc-mini"}, seconds=30)
+            eventually(lambda: session.names()[-1] == "pending", lambda: str(session.names()))
+        finally:
+            cluster.run("login1", ["scontrol", "update", "PartitionName=cpu", "State=UP"])
+        eventually(lambda: len(readies(session)) == 2, lambda: said(session), seconds=90)
+        assert readies(session)[1]["job_id"] == new
+        assert Kernel(session).run("print(1)") == "1\n"
+        assert run(laptop, "stop", "mini").returncode == 0
+        eventually(lambda: names(cluster) == {})
 
 
 def test_a_successor_that_fails_harms_nothing(cluster: Cluster, laptop: Laptop) -> None:
@@ -147,7 +131,7 @@ def test_a_successor_that_fails_harms_nothing(cluster: Cluster, laptop: Laptop) 
             (home / ".local/state/jupyter-hpc/jobs").chmod(0o700)
 
 
-def test_whoever_leaves_leaves_no_successor(cluster: Cluster, laptop: Laptop) -> None:
+def test_a_successor_that_was_left_is_found_again(cluster: Cluster, laptop: Laptop) -> None:
     with connected(laptop, "mini", "--renew") as session:
         old = session.wait_for("ready", 120)["job_id"]
         cluster.run("login1", ["scontrol", "update", "PartitionName=cpu", "State=DOWN"], check=True)
@@ -157,6 +141,24 @@ def test_whoever_leaves_leaves_no_successor(cluster: Cluster, laptop: Laptop) ->
             assert "jupyter-hpc-mini+next" in names(cluster).values()
             listed = json.loads(run(laptop, "status", "--all", "--json").stdout)
             assert len(listed) == 2
+            # A program that dies leaves it; whoever comes next is told, and stop ends both.
+            session.end(signal.SIGKILL)
+            with connected(laptop, "mini") as again:
+                again.wait_for("ready", 120)
+                assert "which was asked for to take this session over" in said(again)
+                assert run(laptop, "stop", "mini").returncode == 0
+            eventually(lambda: names(cluster) == {})
+        finally:
+            cluster.run("login1", ["scontrol", "update", "PartitionName=cpu", "State=UP"])
+
+
+def test_whoever_leaves_leaves_no_successor(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini", "--renew") as session:
+        old = session.wait_for("ready", 120)["job_id"]
+        cluster.run("login1", ["scontrol", "update", "PartitionName=cpu", "State=DOWN"], check=True)
+        try:
+            shorten(cluster, old)
+            eventually(lambda: len(names(cluster)) == 2, seconds=60)
             assert run(laptop, "disconnect", "mini").returncode == 0
             eventually(lambda: names(cluster) == {old: "jupyter-hpc-mini"})
         finally:

@@ -17,8 +17,10 @@ from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.server_end import ServerEnd
 from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.session import serving
 from jupyter_hpc.connect.session import supervisor as module
 from jupyter_hpc.connect.session.connections import ClusterConnections
+from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.supervisor import Supervisor
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.connect.tunnel.link import Link
@@ -118,6 +120,8 @@ class Cluster:
         self.cancel_error: Exception | None = None
         self.own = True
         self.asking = False
+        self.successor = "none"  # the job that takes the session over
+        self.followed: list[tuple[str, bool]] = []
         self.cancels = asyncio.Event()  # Slurm cancels what it is told to
         self.cancels.set()
         self.cancelling = False
@@ -133,9 +137,11 @@ class Cluster:
             job_id = ""
             own = self.own
             asking = False
+            successor_id = ""
 
-            def __init__(opener, profile: Any, *_: object) -> None:
-                opener.own, opener.profile = self.own, profile
+            def __init__(opener, profile: Profile, *_: object) -> None:
+                opener.own = self.own
+                opener.profile = profile
 
             async def asked_for(opener) -> str:
                 opener.job_id = self.job_id
@@ -147,12 +153,24 @@ class Cluster:
                     if self.opening:
                         raise self.opening.pop(0)
                     await asyncio.Event().wait()
-                opener.job_id = self.job_id
+                if opener.job_id != self.successor:
+                    opener.job_id = self.job_id
                 if self.opening:
                     error = self.opening.pop(0)
                     self.connections.alive = not isinstance(error, Unreachable)
                     raise error
+                if opener.job_id == self.successor:
+                    return SimpleNamespace(
+                        job=SimpleNamespace(job_id=self.successor, time_left=3600, time_limit=3600),
+                        node="cpu02",
+                        account=opened.account,
+                    )
                 return opened
+
+            def follow(opener, job_id: str, *, own: bool) -> None:
+                self.followed.append((job_id, own))
+                opener.job_id = job_id
+                self.job_over.clear()
 
         class FakeLink:
             state = "up"
@@ -235,11 +253,14 @@ class Cluster:
             "open_server": open_server,
             "how_server_ended": how_server_ended,
             "MemoryKillWatch": Memory,
+        }.items():
+            monkeypatch.setattr(module, name, value)
+        for name, value in {
             "why_jupyter_ended": why_jupyter_ended,
             "extension_installed": extension_installed,
             "jupyter_api": SimpleNamespace(wait_until_answers=answers),
         }.items():
-            monkeypatch.setattr(module, name, value)
+            monkeypatch.setattr(serving, name, value)
         for name, value in {
             "cancel_for_sure": cancel,
             "is_over": is_over,
@@ -255,4 +276,5 @@ class Cluster:
         wanted = dataclasses.replace(ConnectOptions("ulysses"), **options)
         launch = Launch(None, "salloc", "salloc", lambda how, reason: None)
         connections = cast(ClusterConnections, self.connections)
-        return Supervisor(profile or load("ulysses"), wanted, connections, launch, self.listener)
+        named = profile or load("ulysses")
+        return Supervisor(SessionContext(named, wanted, connections, launch, self.listener))

@@ -33,13 +33,14 @@ class Supervised:
     error: HpcError | None = None
     number = 1
 
-    def __init__(self, profile: Any, options: Any, connections: Any, launch: Any, listener: Any):
-        self.listener: Manager = listener
-        self.profile = profile
+    def __init__(self, context: Any) -> None:
+        self.listener: Manager = context.listener
+        self.profile = context.profile
+        self.renewal = SimpleNamespace(offer="It costs.")
         self.token, self.address, self.link, self.job_id = "t0ken", None, None, "7"
         self.prompts_allowed = 0
-        self.launch = launch
-        self.connections = connections
+        self.launch = context.launch
+        self.connections = context.connections
         self.end: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         Supervised.made.append(self)
 

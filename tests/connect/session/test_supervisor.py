@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -186,3 +187,34 @@ async def test_what_a_user_should_know_is_told_once(cluster: Cluster) -> None:
     assert "TCP port" in warnings(cluster) and "pip install jupyter-hpc" in warnings(cluster)
     supervisor.ask(SessionCommand.LEAVE)
     await running
+
+
+async def test_the_session_waits_for_a_successor_that_outlives_its_job(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = cluster.supervisor()
+    maker = SimpleNamespace(job_id="8", own=True)
+    monkeypatch.setattr(supervisor.renewal, "hand_over", lambda: maker)
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    cluster.successor = "8"
+    cluster.job_over.set()
+    await until(lambda: cluster.listener.names.count("ready") == 2)
+    assert cluster.followed[0] == ("8", True) and supervisor.job_id == "8"
+    assert "The time limit was reached. Job 8 was asked for before that" in warnings(cluster)
+    assert "ended" not in cluster.listener.names
+    monkeypatch.setattr(supervisor.renewal, "hand_over", lambda: None)
+    supervisor.ask(SessionCommand.STOP)
+    assert (await running).text == "Job 8 was cancelled, as asked."
+    assert cluster.cancelled == ["8"]
+
+
+async def test_stopping_ends_a_successor_that_was_left(cluster: Cluster) -> None:
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    assert supervisor._opener is not None
+    supervisor._opener.successor_id = "8"
+    supervisor.ask(SessionCommand.STOP)
+    await running
+    assert cluster.cancelled == ["7", "8"]

@@ -9,22 +9,16 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.events import Event, Pending, Sink, Warned
-from jupyter_hpc.connect.job.allocation import Allocator, Launch, find_job
+from jupyter_hpc.connect.job.allocation import Allocator, RequestedJob, find_job, living_jobs
 from jupyter_hpc.connect.job.endings import cancel_for_sure
 from jupyter_hpc.connect.job.launch import START_SECONDS
 from jupyter_hpc.connect.job.opening import OpenJob, OpenServer, open_server
 from jupyter_hpc.connect.job.remote import prepare_account
-from jupyter_hpc.connect.job.request import (
-    OwnJobs,
-    request_for,
-    session_name,
-    successor_name,
-)
-from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.job.request import OwnJobs, successor_name
 from jupyter_hpc.connect.session import jupyter_api
-from jupyter_hpc.connect.session.connections import ClusterConnections, CurrentRunner
+from jupyter_hpc.connect.session.connections import CurrentRunner
+from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.connect.tunnel.link_events import LinkEvent
 from jupyter_hpc.errors import ConnectError, HpcError
@@ -46,92 +40,118 @@ class Successor:
     opened: OpenJob
     server: OpenServer
     link: Link
-    own: bool = True  #: asked for here, and not by another computer
     said: str = ""  #: what could not be moved along, in a sentence
     on_link_event: Callable[[LinkEvent], None] = lambda event: None
 
 
 class SuccessorMaker:
-    """Asks for the job, waits for it, starts Jupyter there; gives it back if any of it fails."""
+    """Asks for the job, waits for it, starts Jupyter there; the same job when tried again.
 
-    def __init__(
-        self,
-        profile: Profile,
-        options: ConnectOptions,
-        connections: ClusterConnections,
-        launch: Launch,
-        tell: Sink,
-    ) -> None:
-        self._profile = profile
-        self._options = options
-        self._connections = connections
-        self._launch = launch
-        self._tell = tell
-        self._name = session_name(profile.name, options.number)
+    What was asked for here stays asked for when `make` fails or is given up: it is kept, used
+    by whoever comes after, or given back with `give_back`.
+    """
+
+    def __init__(self, context: SessionContext) -> None:
+        self.job_id = ""  #: of the successor, "" while there is none
+        self._context = context
+        self._tell = context.listener.on_event
+        self._asked = OwnJobs()
+        self._asking = False  # a job is being asked for that has no number yet
 
     @property
     def request(self) -> Request:
         """A job of the same shape, under the successor's name."""
-        allocation = self._profile.allocation_for(self._options.preset, self._options.overrides)
-        return request_for(self._profile, allocation, successor_name(self._name))
+        return self._context.request(successor_name(self._context.job_name))
 
-    async def make(self, owner: str, asked: Callable[[str], None]) -> Successor:
-        """A successor whose Jupyter answers; `asked` hears the number of its job."""
-        runner = CurrentRunner(self._connections)
-        slurm = SlurmClient(runner)
-        account = await prepare_account(runner, secrets.token_hex(32))
+    @property
+    def own(self) -> bool:
+        """Whether its job was asked for here, and not by another computer."""
+        return self.job_id in self._asked
+
+    @property
+    def asked(self) -> bool:
+        """Whether there is, or may be, a job of the successor."""
+        return bool(self.job_id) or self._asking
+
+    async def make(self, asked: Callable[[str], None]) -> Successor:
+        """A successor whose Jupyter answers; `asked` hears the number of a new job."""
+        context = self._context
+        account = await prepare_account(CurrentRunner(context.connections), secrets.token_hex(32))
         if not account.writable:
             raise ConnectError(
                 f"The home folder on {account.host} cannot be written, so that the next server "
                 "would have another token than the open page.",
                 "Make room there, or connect again when the job has ended.",
             )
-        own = OwnJobs()
+        runner = CurrentRunner(context.connections)
         allocator = Allocator(
-            self._profile, account, runner, slurm, self._launch, self._tell_quietly, own
+            context.profile,
+            account,
+            runner,
+            context.slurm,
+            context.launch,
+            self._tell_quietly,
+            self._asked,
         )
-        job = await find_job(slurm, self.request.name or "")
-        requested = allocator.adopted(job) if job else await allocator.submit(self.request)
-        link: Link | None = None
-        try:
+        requested = await self._requested(allocator)
+        if requested.job_id != self.job_id:
+            self.job_id = requested.job_id
             asked(requested.job_id)
-            opened = OpenJob(requested.running or await allocator.wait(requested), account)
-            beside = self._connections.beside()
-            server = await open_server(self._profile, beside, opened)
-            successor: Successor | None = None
+        opened = OpenJob(requested.running or await allocator.wait(requested), account)
+        beside = context.connections.beside()
+        server = await open_server(context.profile, beside, opened)
+        successor: Successor | None = None
 
-            def on_link_event(event: LinkEvent) -> None:
-                if successor is not None:
-                    successor.on_link_event(event)
+        def on_link_event(event: LinkEvent) -> None:
+            if successor is not None:
+                successor.on_link_event(event)
 
-            link = Link(server.address.secret, owner, on_link_event)
+        link = Link(server.address.secret, context.listener.owner, on_link_event)
+        try:
             await link.attach(await beside.open_pipe(server.address))
             await jupyter_api.wait_until_answers(link, START_SECONDS)
-            successor = Successor(self._name, opened, server, link, own=requested.job_id in own)
-            return successor
         except BaseException:
-            if link is not None:
-                await link.close()
-            await self.give_back(requested.job_id, own=requested.job_id in own)
+            await link.close()
             raise
+        successor = Successor(context.job_name, opened, server, link)
+        return successor
 
-    async def give_back(self, job_id: str, *, own: bool) -> None:
+    async def _requested(self, allocator: Allocator) -> RequestedJob:
+        """The job that was asked for before, here or elsewhere, or a new one."""
+        job = await find_job(self._context.slurm, self.request.name or "")
+        if job is not None:
+            return allocator.adopted(job)
+        self._asking = True
+        requested = await allocator.submit(self.request)
+        self._asking = False
+        return requested
+
+    async def give_back(self, *, stop: bool = False) -> None:
         """Cancel the successor's job, which nobody uses; what does not work is said.
 
-        One that another computer asked for stays.
+        One that another computer asked for stays, unless the whole session is to `stop`.
         """
-        if not own:
-            self._tell(Warned(f"Job {job_id}, which another computer asked for, stays."))
+        if not self.asked:
             return
-        slurm = SlurmClient(CurrentRunner(self._connections))
+        name, slurm = self.request.name or "", self._context.slurm
         try:
-            await within(cancel_for_sure(slurm, job_id), _GIVE_BACK_SECONDS)
-            _log.info("the successor, job %s, is given back", job_id)
+            if not self.job_id:
+                jobs = await within(living_jobs(slurm, name), _GIVE_BACK_SECONDS)
+                ours = [job.job_id for job in jobs if self._asked.recognise(job)]
+                self.job_id = ours[0] if ours else ""
+            if self.job_id and not (self.own or stop):
+                text = f"Job {self.job_id}, which another computer asked for, stays."
+                self._tell(Warned(text))
+            elif self.job_id:
+                await within(cancel_for_sure(slurm, self.job_id), _GIVE_BACK_SECONDS)
+                _log.info("the successor, job %s, is given back", self.job_id)
         except (HpcError, TimeoutError, asyncio.TimeoutError):
+            which = f"Job {self.job_id}" if self.job_id else f"A job called {name}"
+            command = f"scancel {self.job_id}" if self.job_id else f"scancel --name={name}"
             self._tell(
                 Warned(
-                    f"Job {job_id}, which was to take this session over, could not be cancelled "
-                    f"and may go on. On the cluster: scancel {job_id}"
+                    f"{which}, which was to take this session over, could not be cancelled "
+                    f"and may go on. On the cluster: {command}"
                 )
             )
 

@@ -15,10 +15,12 @@ from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.connections import ClusterConnections
+from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.renew import renewal as module
+from jupyter_hpc.connect.session.renew.moving import CarryLimits
 from jupyter_hpc.connect.session.renew.renewal import Renewal
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.errors import ConnectError, SlurmUnavailable
+from jupyter_hpc.errors import ConnectError, SlurmUnavailable, Unreachable
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
 from tests.connect.session.supervised import Connections, Listener
@@ -37,10 +39,12 @@ class World:
         self.given_back: list[str] = []
         self.busy: list[bool | Exception] = []
         self.moved: list[str] = []
+        self.link = SimpleNamespace(state="up", wait_up=self._wait_up)
+        self.lost: list[str] = []
         launch = Launch(None, "salloc", "salloc", lambda how, reason: None)
         connections = cast(ClusterConnections, Connections())
         options = ConnectOptions("ulysses", renew=renew)
-        self.renewal = Renewal(load("ulysses"), options, connections, launch, self.listener)
+        context = SessionContext(load("ulysses"), options, connections, launch, self.listener)
         world = self
 
         async def test_only(client: object, *_: object) -> Any:
@@ -50,22 +54,26 @@ class World:
             return SimpleNamespace(start=time.time() + world.wait)
 
         class Maker:
-            request = None
+            def __init__(self, context: SessionContext) -> None:
+                self.request = context.request("+next")
+                self.job_id = ""
+                self.asked = False
+                self.own = True
 
-            def __init__(self, *_: object) -> None:
-                pass
-
-            async def make(self, owner: str, asked: Any) -> Any:
-                asked("8")
+            async def make(self, asked: Any) -> Any:
+                if not self.job_id:
+                    self.job_id, self.asked = "8", True
+                    asked("8")
                 outcome = world.made.pop(0) if world.made else None
                 if outcome is not None:
                     raise outcome
                 opened = SimpleNamespace(job=SimpleNamespace(job_id="8"))
                 link = SimpleNamespace(close=_nothing)
-                return SimpleNamespace(opened=opened, link=link, own=True, said="")
+                return SimpleNamespace(opened=opened, link=link, said="")
 
-            async def give_back(self, job_id: str, *, own: bool) -> None:
-                world.given_back.append(job_id)
+            async def give_back(self, *, stop: bool = False) -> None:
+                if self.asked:
+                    world.given_back.append(self.job_id)
 
         async def busy(link: object, token: str, states: object) -> bool:
             answer = world.busy.pop(0) if world.busy else False
@@ -73,8 +81,8 @@ class World:
                 raise answer
             return answer
 
-        async def move(*_: object, browsers: bool) -> str:
-            world.moved.append("moved")
+        async def move(*_: object, browsers: bool, carry: CarryLimits | None) -> str:
+            world.moved.append("moved" if carry is None else f"with {carry.each_bytes >> 20} MB")
             return ""
 
         monkeypatch.setattr(SlurmClient, "test_only", test_only)
@@ -82,6 +90,15 @@ class World:
         monkeypatch.setattr(jupyter_api, "busy", busy)
         monkeypatch.setattr(module, "move_workbench", move)
         monkeypatch.setattr(module, "_BUSY_SECONDS", 0.01)
+        self.renewal = Renewal(context)
+
+    async def _wait_up(self, seconds: float) -> bool:
+        self.lost.append("waited")
+        self.link.state = "up"
+        return True
+
+    async def run(self) -> None:
+        await self.renewal.run("7", cast(Link, self.link), "token")
 
     def left(self, minutes: float, limit_minutes: float = 24 * 60) -> None:
         job = cast(Job, SimpleNamespace(time_limit=limit_minutes * MINUTE))
@@ -89,7 +106,7 @@ class World:
 
     async def due(self) -> bool:
         """Whether a successor is asked for now."""
-        task = asyncio.create_task(self.renewal.run("7", cast(Link, object()), "token"))
+        task = asyncio.create_task(self.run())
         for _ in range(20):
             await asyncio.sleep(0)
         done = task.done()
@@ -147,10 +164,43 @@ async def test_without_the_option_only_when_somebody_asks(monkeypatch: pytest.Mo
     world = World(monkeypatch, renew=False)
     world.left(5)
     assert not await world.due() and world.said == ""
+    cost = "side by side for at most 5 minutes, and both are charged: about "
+    assert cost in world.renewal.offer
     world.renewal.ask()
+    assert world.renewal.offer == ""
     assert await world.due()
     assert "to go on when job 7 ends in 4 min" in world.said
-    assert "both are charged" in world.said
+    assert cost in world.said
+
+
+async def test_variables_go_along_when_they_are_asked_for(world: World) -> None:
+    world.left(10)
+    world.renewal.ask(variables=True)
+    await world.run()
+    assert world.moved == ["with 256 MB"]
+    with pytest.raises(ConnectError, match="Job 8 was asked for already"):
+        world.renewal.ask()
+
+
+async def test_a_cut_gives_up_nothing(world: World) -> None:
+    world.left(10)
+    world.link.state = "down"
+    world.made = [Unreachable("Nobody answers.")]
+    await world.run()
+    assert world.lost == ["waited"] and world.given_back == []
+    assert world.renewal.ready is not None
+    assert world.said.count("Job 8 was asked for") == 1 and "could not be" not in world.said
+
+
+async def test_one_that_waits_is_handed_over_when_the_job_is_over(world: World) -> None:
+    world.left(10)
+    world.link.state = "down"
+    world.made = [Unreachable("Nobody answers.")] * 100
+    assert not await world.due()
+    maker = world.renewal.hand_over()
+    assert maker is not None and maker.job_id == "8"
+    await world.renewal.give_back()
+    assert world.given_back == [] and world.renewal.hand_over() is None
 
 
 async def test_a_shortened_limit_does_not_stop_it(world: World) -> None:
@@ -163,12 +213,12 @@ async def test_a_shortened_limit_does_not_stop_it(world: World) -> None:
 async def test_the_change_waits_for_kernels_but_not_beyond_the_last_moment(world: World) -> None:
     world.left(10)
     world.busy = [True, ConnectError("away"), True, False]
-    await world.renewal.run("7", cast(Link, object()), "token")
+    await world.run()
     assert world.busy == [] and world.moved == ["moved"]
     assert world.said.count("A kernel works") == 1
     world.left(1.5)
     world.busy = [True]
-    await world.renewal.run("7", cast(Link, object()), "token")
+    await world.run()
     assert world.busy == [True]
 
 
@@ -190,7 +240,7 @@ async def test_not_even_a_mistake_of_ours_ends_the_session(world: World) -> None
 
 async def test_one_that_was_not_used_is_given_back(world: World) -> None:
     world.left(10)
-    await world.renewal.run("7", cast(Link, object()), "token")
+    await world.run()
     assert world.renewal.ready is not None
     await world.renewal.give_back()
     assert world.given_back == ["8"] and world.renewal.ready is None

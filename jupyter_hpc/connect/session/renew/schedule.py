@@ -1,0 +1,90 @@
+"""When a session asks for its successor, and what both jobs cost while they run side by side."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+
+from jupyter_hpc.connect.session.listener import SessionContext
+from jupyter_hpc.errors import HpcError
+from jupyter_hpc.slurm import allocate
+from jupyter_hpc.slurm.cost import cost_of_time
+from jupyter_hpc.slurm.models import Job, Request
+
+_log = logging.getLogger(__name__)
+
+#: The successor is to start so long before it is needed, as far as the queue can be foreseen.
+_LEAD_SECONDS = 600.0
+#: At the latest it is asked for so long before the time limit.
+_LATEST_SECONDS = 900.0
+#: Waits that are longer than this are not foreseen; Slurm is asked no earlier.
+_HORIZON_SECONDS = 6 * 3600.0
+#: Between two questions to Slurm how long a job like this would wait.
+_ESTIMATE_SECONDS = 600.0
+
+
+class RenewalSchedule:
+    """Knows the time limit of the session's job, and how long the next one would wait."""
+
+    def __init__(self, context: SessionContext) -> None:
+        self._context = context
+        self._ends_at: float | None = None
+        self._limit = 0.0  # seconds; the largest that a job of the session had
+        self._estimated_at = -_ESTIMATE_SECONDS
+        self._wait_seconds: float | None = None
+
+    def note(self, job: Job, ends_at: float | None) -> None:
+        """Slurm has said how the session's job stands."""
+        self._ends_at = ends_at
+        self._limit = max(self._limit, float(job.time_limit or 0))
+
+    def start_over(self) -> None:
+        """The session has another job."""
+        self._estimated_at = -_ESTIMATE_SECONDS
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the time limit, None where there is none."""
+        return None if self._ends_at is None else self._ends_at - time.time()
+
+    def cost(self, request: Request) -> str:
+        """What it costs that both jobs run until the time limit, as a sentence."""
+        if self.left is None:
+            return "While both jobs run, both are charged."
+        minutes = max(1, math.ceil(self.left / 60))
+        budget = self._context.profile.budget
+        cost = cost_of_time(request, budget.rates, budget.unit, minutes * 60)
+        counted = "1 minute" if minutes == 1 else f"{minutes} minutes"
+        return (
+            f"Both jobs run side by side for at most {counted}, and both are charged: about {cost}."
+        )
+
+    async def due(self, request: Request) -> bool:
+        """Whether it is time to ask for the successor."""
+        # A short job has at least half of its time before the next one is asked for. The
+        # largest limit counts: one that was shortened says nothing of the next job's.
+        limit = self._limit or _HORIZON_SECONDS
+        left = self.left
+        if left is None or left > _HORIZON_SECONDS:
+            return False
+        if left <= min(_LATEST_SECONDS, limit / 2):
+            return True
+        if left > limit / 2:
+            return False
+        wait = await self._estimate(request)
+        return wait is not None and left - wait <= _LEAD_SECONDS
+
+    async def _estimate(self, request: Request) -> float | None:
+        """How long such a job would wait now, in seconds; asked now and then."""
+        if time.monotonic() - self._estimated_at >= _ESTIMATE_SECONDS:
+            self._estimated_at = time.monotonic()
+            self._wait_seconds = None
+            try:
+                slurm = self._context.slurm
+                found = await slurm.test_only(request, allocate.keep_alive_script())
+                if found.start is not None:
+                    self._wait_seconds = max(0.0, found.start - time.time())
+            except HpcError as error:
+                _log.info("how long a successor would wait is not known: %s", error.message)
+        return self._wait_seconds
