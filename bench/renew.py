@@ -45,7 +45,7 @@ def main() -> None:
             asked = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook"}
             made = port.ask("POST", "/api/sessions", {**asked, "kernel": {"name": "python3"}})
             pauses = renew(session, port, records, variables=False)
-            Kernel(session).run_in(made["kernel"]["id"], CELL)
+            Kernel(laptop).run_in(made["kernel"]["id"], CELL)
             renew(session, port, records, variables=True)
             took = changes(records.log_file("mini").read_text(encoding="utf-8"))
             run(laptop, "stop", "mini")

@@ -59,7 +59,7 @@ def test_the_session_goes_on_in_another_job(cluster: Cluster, laptop: Laptop) ->
         before = port.ask("POST", "/api/sessions", {**asked, "kernel": {"name": "python3"}})
         terminal = port.ask("POST", "/api/terminals", {"cwd": "/var"})["name"]
         assert port.ask("GET", "/jupyter-hpc/session")["job"]["id"] == old
-        Kernel(session).run_in(before["kernel"]["id"], "import sys; n = 41")
+        Kernel(laptop).run_in(before["kernel"]["id"], "import sys; n = 41")
         counter = Counter(port)
         shorten(cluster, old)
         eventually(lambda: len(readies(session)) == 2, lambda: said(session), seconds=90)
@@ -73,7 +73,7 @@ def test_the_session_goes_on_in_another_job(cluster: Cluster, laptop: Laptop) ->
         (kept,) = port.ask("POST", "/jupyter-hpc/leave")["terminals"]
         assert kept == {"name": terminal, "cwd": "/var"}
         # The counter of the kernel goes on; its file is gone.
-        assert Kernel(session).run_in(after["kernel"]["id"], "n += 1; print(n)") == "42\n"
+        assert Kernel(laptop).run_in(after["kernel"]["id"], "n += 1; print(n)") == "42\n"
         left = list(cluster.home("alice").glob(".local/state/jupyter-hpc/jobs/*/variables-*"))
         assert left == []
         words = said(session)
@@ -109,7 +109,7 @@ def test_a_late_successor_goes_on_with_the_session(cluster: Cluster, laptop: Lap
             cluster.run("login1", ["scontrol", "update", "PartitionName=cpu", "State=UP"])
         eventually(lambda: len(readies(session)) == 2, lambda: said(session), seconds=90)
         assert readies(session)[1]["job_id"] == new
-        assert Kernel(session).run("print(1)") == "1\n"
+        assert Kernel(laptop).run("print(1)") == "1\n"
         assert run(laptop, "stop", "mini").returncode == 0
         eventually(lambda: names(cluster) == {})
 
