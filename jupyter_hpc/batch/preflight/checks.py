@@ -116,6 +116,14 @@ def _build_findings(needed: Iterable[Needed], answer: Answer) -> list[Finding]:
         )
         for name in answer.no_wheel
     ]
+    if answer.requirements and not answer.wheels_known:
+        found.append(
+            warning(
+                "wheels",
+                "No folder with wheels was found on the cluster, so none was looked for.",
+                "Name one in PIP_FIND_LINKS or pip.conf there; nodes have no Internet.",
+            )
+        )
     known = {*answer.requirements}
     for each in needed:
         # What the bare Python has besides is its standard library.

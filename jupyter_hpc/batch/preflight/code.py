@@ -18,13 +18,20 @@ _NOTEBOOK_LINE = re.compile(r"^(?P<indent>[ \t]*)(?:[\w, \t]+=[ \t]*)?[!%](?![=]
 _STARTS_PROGRAMS = frozenset({"system", "popen", "run", "call", "check_call", "check_output"})
 
 
+_INSTALLS = re.compile(r"^[ \t]*[!%](?:pip3?|conda|mamba|uv)\b", re.M)
+
+
 @dataclass(frozen=True)
 class Source:
-    """One piece of code; `runs_commands` where it starts programs that nobody here knows."""
+    """One piece of code; `runs_commands` where it starts programs that nobody here knows.
+
+    `installs` is true for cells that bring packages while the notebook runs.
+    """
 
     where: str
     tree: ast.Module
     runs_commands: bool = False
+    installs: bool = False
 
 
 def notebook_sources(notebook: Notebook) -> tuple[Source, ...]:
@@ -42,7 +49,8 @@ def notebook_sources(notebook: Notebook) -> tuple[Source, ...]:
         if plain is None:
             commands = any(line.lstrip().startswith("!") for line in text.splitlines())
             plain = _parsed(_NOTEBOOK_LINE.sub(r"\g<indent>pass", text)) or ast.Module([], [])
-            sources.append(Source(where, plain, commands or "!" in text))
+            installs = bool(_INSTALLS.search(text))
+            sources.append(Source(where, plain, commands or "!" in text, installs))
         else:
             sources.append(Source(where, plain, _starts_programs(plain)))
     return tuple(sources)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jupyter_hpc.batch.job.model import BatchJob
@@ -72,6 +72,8 @@ async def preflight(subject: Subject, runner: Runner) -> tuple[Finding, ...]:
     written = written_paths(subject.code, _given(job))
     needed = needed_modules(sources, subject.own_modules, as_script=job.mode == "script")
     if job.mode == "notebook":
+        if any(source.installs for source in sources):  # which a script has done before
+            needed = [replace(each, certain=False) for each in needed]
         needed += [Needed(module, "", certain=True) for module in _FOR_NOTEBOOKS]
     variables = needed_variables(sources)
     inputs = named_inputs(sources, written)

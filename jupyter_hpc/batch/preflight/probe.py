@@ -54,13 +54,24 @@ if ! command -v apptainer > /dev/null; then
 fi
 """
 
+_PULLED = """
+fact container pulled
+exit 0
+"""
+
 _PYTHON = r"""
 at python
-if ! answer=$({inside}python3 -c "$1" "$2"); then
+if ! answer=$(cd / && {inside}python3 -c "$1" "$2"); then
     fact python failed
 fi
 fact answer "$answer"
 """
+
+
+_UNSEEN = {
+    "unseen": "apptainer is not there",
+    "pulled": "its image is fetched in the job",
+}
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,8 @@ class Answer:
     conda_names: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
     no_wheel: tuple[str, ...] = ()
+    #: Whether any folder with wheels could be read.
+    wheels_known: bool = True
 
 
 async def probe(environment: Environment, question: Question, runner: Runner) -> Answer:
@@ -135,7 +148,7 @@ def probe_script(environment: Environment) -> str:
     if environment.conda:
         parts.append(_CONDA.format(find=FIND_CONDA, name=shlex.quote(environment.conda)))
     if environment.container:
-        parts.append(_CONTAINER)
+        parts.append(_PULLED if "://" in environment.container else _CONTAINER)
         inside = f"apptainer exec --pwd / {shlex.quote(environment.container)} "
     parts.append(_PYTHON.format(inside=inside))
     return "".join(parts)
@@ -168,8 +181,8 @@ def read_answer(environment: Environment, stdout: str, stderr: str) -> Answer:
             seen[kind] = value
     if "answer" not in seen and "container" not in seen:
         return Answer(ended=True, failed=tuple(failed))
-    if seen.get("container") == "unseen":
-        return Answer(unseen_because="apptainer is not there")
+    if "container" in seen:
+        return Answer(unseen_because=_UNSEEN[seen["container"]], failed=tuple(failed))
     found = _object(seen["answer"])
     return Answer(
         seen=bool(found),
@@ -186,6 +199,7 @@ def read_answer(environment: Environment, stdout: str, stderr: str) -> Answer:
         conda_names=tuple(_conda_names(said.get("envs", ""))),
         requirements=tuple(found.get("requirements", ())),
         no_wheel=tuple(found.get("no_wheel", ())),
+        wheels_known=bool(found.get("wheels_known", True)),
     )
 
 

@@ -111,6 +111,12 @@ async def test_an_executed_notebook_needs_its_driver(look: Look) -> None:
     assert "nbclient" in " ".join(each.message for each in found)
 
 
+async def test_what_an_executed_notebook_installs_may_be_there_then(look: Look) -> None:
+    found = await look(["%pip install no-such-one", "import no_such_one"], mode="notebook")
+    assert ("warning imports cell 2") in shown(found)
+    assert "error imports cell 2" in shown(await look(["%pip install x", "import no_such_one"]))
+
+
 async def test_files_that_are_named_and_absent(look: Look) -> None:
     cells = [
         "open('gone.csv')",
@@ -183,6 +189,9 @@ async def test_wheels_for_an_environment_that_is_built(look: Look, tmp_path: Pat
     assert shown(found) == ["error wheels", "warning imports cell 1"]
     assert "no wheel of no-such-wheel" in found[0].message
     assert "Add opencv-python" in found[1].hint
+    bare = Environment(build_from="/run/requirements.txt")
+    found = await look(["import json"], bare, requirements="tiny-torch\n")
+    assert shown(found) == ["warning wheels"] and "No folder with wheels" in found[0].message
     site = {"avail_wheels": "#!/bin/sh\nprintf 'name version\\n'; echo no_such_wheel 2.0\n"}
     found = await look(cells, environment, site, requirements="tiny-torch\nno-such-wheel\n")
     assert [each.message.split()[5] for each in found if each.check == "wheels"] == ["tiny-torch"]
@@ -192,6 +201,8 @@ async def test_a_python_that_cannot_be_looked_at_is_said(look: Look) -> None:
     found = await look(["import no_such"], Environment(container="/x.sif"))
     assert shown(found) == ["warning environment"]
     assert "not looked at: apptainer is not there" in found[0].message
+    found = await look(["import no_such"], Environment(container="docker://x"))
+    assert "not looked at: its image is fetched in the job" in found[0].message
     found = await look(["import no_such"], programs={"python3": "#!/bin/sh\nexit 3\n"})
     assert shown(found) == ["warning environment"]
 
