@@ -14,6 +14,7 @@ import click
 from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_hpc.cli.browser import browser_available, open_private
+from jupyter_hpc.cli.process import soon
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, PausingPrompter
 from jupyter_hpc.connect.events import Event, Ready
@@ -88,7 +89,7 @@ async def _demo(
 
     def on_signal(number: int, frame: object) -> None:
         interrupted.append(number)
-        loop.call_soon_threadsafe(stop)
+        soon(loop, stop)
 
     def stop() -> None:
         manager.ask(SessionCommand.STOP)

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from jupyter_hpc.cli.browser import browser_available, open_private
-from jupyter_hpc.cli.process import Output, more_files, outlive_terminal
+from jupyter_hpc.cli.process import Output, more_files, outlive_terminal, soon
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
 from jupyter_hpc.connect.events import Ended, Event, Failed, Starting, Warned
@@ -171,11 +171,11 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
 
     def on_signal(number: int, frame: object) -> None:
         caught.append(number)
-        loop.call_soon_threadsafe(manager.ask, SessionCommand.LEAVE)
+        soon(loop, manager.ask, SessionCommand.LEAVE)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
-    outlive_terminal(lambda: loop.call_soon_threadsafe(terminal_gone))
+    outlive_terminal(lambda: soon(loop, terminal_gone))
     ended = await manager.run()
     if caught:
         # Without --json the view has said it already.

@@ -14,7 +14,7 @@ import sys
 import time
 
 from jupyter_hpc.cli.conversation import Line, LinePrompter
-from jupyter_hpc.cli.process import more_files
+from jupyter_hpc.cli.process import more_files, soon
 from jupyter_hpc.cli.verbose import HidingPrompter
 from jupyter_hpc.connect.events import Event
 from jupyter_hpc.connect.options import ConnectOptions
@@ -57,7 +57,7 @@ async def _manage(options: ConnectOptions, log: Log, verbose: int) -> int:
         loop = asyncio.get_running_loop()
         leave = SessionCommand.LEAVE
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(on_command, leave))
+            signal.signal(number, lambda *_: soon(loop, on_command, leave))
         more_files()
         ended = await manager.run()
         return 0 if ended.cause == "requested" else 1

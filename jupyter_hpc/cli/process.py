@@ -2,11 +2,13 @@
 
 more_files()                       as many open files as the system allows
 output = Output(show, on_gone)     output(fields) shows them, until nobody is there any more
+soon(loop, call)                   what a signal does, if there is still somebody to do it
 outlive_terminal(on_gone)          a terminal that is closed ends nothing
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -57,6 +59,16 @@ class Output:
                     nowhere = os.open(os.devnull, os.O_WRONLY)
                     os.dup2(nowhere, stream.fileno())
                     os.close(nowhere)
+
+
+def soon(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *args: Any) -> None:
+    """From a signal: have `call` made by the loop, if it still runs.
+
+    A signal may come when the loop has ended, and finds Python anywhere: an error then would
+    be shown as one that nobody can do anything about.
+    """
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, *args)
 
 
 def outlive_terminal(on_gone: Callable[[], object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_hpc.cli.process import Output, outlive_terminal
+from jupyter_hpc.cli.process import Output, outlive_terminal, soon
 
 
 def test_a_reader_that_is_gone_is_told_of_once_and_ends_nothing() -> None:
@@ -81,3 +82,13 @@ def test_the_limit_on_files_is_raised_as_far_as_it_may_be() -> None:
             timeout=60,
         )
         assert done.stdout.split() == expected, done.stderr
+
+
+def test_a_signal_that_comes_after_the_loop_has_ended_is_no_error() -> None:
+    """A second Ctrl-C on the way out: Python would show "Exception ignored"."""
+    loop, called = asyncio.new_event_loop(), list[int]()
+    soon(loop, called.append, 1)
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    soon(loop, called.append, 2)
+    assert called == [1]

@@ -45,7 +45,8 @@ class Terminal:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(10)
-        os.close(self._ours)
+        if self._ours >= 0:
+            os.close(self._ours)
 
     def expect(self, pattern: str, timeout: float = 60) -> str:
         """Wait until the text after the last match shows `pattern`; returns the match."""
@@ -64,6 +65,11 @@ class Terminal:
 
     def control_c(self) -> None:
         os.write(self._ours, b"\x03")
+
+    def hang_up(self) -> None:
+        """Close the terminal, as its window does; nothing can be read or typed from then on."""
+        os.close(self._ours)
+        self._ours = -1
 
     def wait(self, timeout: float = 60) -> int:
         """Read to the end; the exit code."""

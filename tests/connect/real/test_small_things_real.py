@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import resource
 import signal
 import socket
@@ -17,7 +18,8 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.real.sessions import command, environment, run
+from tests.connect.real.sessions import command, connected, environment, record, run
+from tests.connect.real.terminal import Terminal
 from tests.waiting import eventually
 
 #: Files that the process may have open, also if it asks for more.
@@ -73,6 +75,65 @@ def status(laptop: Laptop) -> dict[str, Any]:
 
 def log(laptop: Laptop) -> str:
     return Path(laptop.home, ".local/share/jupyter/hpc/logs/mini.log").read_text()
+
+
+@pytest.fixture
+def small_disk(laptop: Laptop) -> Iterator[Path]:
+    """The folder of the laptop's records and logs, on a disk of its own with little room."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a disk")
+    folder = laptop.home / ".local/share/jupyter/hpc"
+    folder.mkdir(parents=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs", folder], check=True
+    )
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(file: Path) -> None:
+    """Write until there is no room for a byte more."""
+    with file.open("wb", buffering=0) as full, contextlib.suppress(OSError):
+        while True:
+            full.write(bytes(512))
+
+
+def test_a_session_outlives_a_full_disk(cluster: Cluster, laptop: Laptop, small_disk: Path) -> None:
+    with connected(laptop, "mini") as session:
+        port = session.wait_for("ready")["port"]
+        fill(small_disk / "filler")
+        assert cluster.kill_sessions("login1", "alice")
+        said = session.wait_for("warning", after=session.names().index("ready") + 2)
+        assert "No space left on device" in said["text"] and "goes on" in said["text"]
+        session.wait_for("reconnected")
+        assert answers(port) and status(laptop)["state"] == "ready"
+        (small_disk / "filler").unlink()
+        before = len(session.events)
+        assert cluster.kill_sessions("login1", "alice")
+        session.wait_for("reconnected", after=before)
+        told = [event["text"] for event in session.events[before:]]
+        assert "Records of this laptop can be written again." in told
+        assert record(laptop, "mini")["state"] == "ready"
+        assert run(laptop, "stop", "mini").returncode == 0
+    assert "Traceback" not in session.errors and "Logging error" not in session.errors
+
+
+def test_a_terminal_that_is_closed_leaves_the_session(cluster: Cluster, laptop: Laptop) -> None:
+    """By closing it, as a window does: the system sends the signals, and reading ends."""
+    for words in (["connect", "mini", "--no-browser"], ["connect", "mini", "--json"]):
+        terminal = Terminal(command(*words), environment(laptop))
+        with terminal:
+            terminal.expect(r"http://localhost:\d+/lab")
+            terminal.hang_up()
+            eventually(lambda: status(laptop).get("state") == "ready")
+            port = status(laptop)["port"]
+            assert cluster.kill_sessions("login1", "alice")
+            eventually(lambda: "event reconnected" in log(laptop), seconds=30)
+            assert answers(port)
+            assert run(laptop, "stop", "mini").returncode == 0
+        eventually(lambda: not status(laptop))
 
 
 def test_a_session_outlives_its_reader_its_terminal_and_a_crowd(
