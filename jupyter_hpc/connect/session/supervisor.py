@@ -28,10 +28,10 @@ from jupyter_hpc.connect.events import (
     Warned,
 )
 from jupyter_hpc.connect.job import remote
+from jupyter_hpc.connect.job.endings import ServerEnd, how_server_ended
 from jupyter_hpc.connect.job.give_back import FailedSession, JobEnding
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import JobOpener, OpenJob, open_server
-from jupyter_hpc.connect.job.server_end import ServerEnd, how_server_ended
 from jupyter_hpc.connect.sentences import DIRECT_WARNING, PLAIN_WARNING, stays, ways_back
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.connections import CurrentRunner, unless_interrupted

@@ -14,8 +14,8 @@ from jupyter_hpc.clusters import Profile, load
 from jupyter_hpc.connect.events import Ended, Event
 from jupyter_hpc.connect.job import give_back
 from jupyter_hpc.connect.job.allocation import Launch
+from jupyter_hpc.connect.job.endings import ServerEnd
 from jupyter_hpc.connect.job.launch import ServerAddress
-from jupyter_hpc.connect.job.server_end import ServerEnd
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import serving
 from jupyter_hpc.connect.session import supervisor as module

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jupyter_hpc.connect.events import Ended, JupyterEnded, Ready, Warned
-from jupyter_hpc.connect.job.server_end import ServerEnd
+from jupyter_hpc.connect.job.endings import ServerEnd
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.pipe_source import JobOver, ServerGone
 from jupyter_hpc.connect.session.retry import Restarts

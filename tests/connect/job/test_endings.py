@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from jupyter_hpc.connect.job import remote, server_end
-from jupyter_hpc.connect.job.server_end import ServerEnd, how_server_ended
+from jupyter_hpc.connect.job import endings, remote
+from jupyter_hpc.connect.job.endings import ServerEnd, how_server_ended
 from jupyter_hpc.errors import SlurmUnavailable, Unreachable
 from jupyter_hpc.slurm.models import FinishedStep
 
@@ -23,7 +23,7 @@ class World:
         self.steps: list[list[str]] = []
         self.error: Exception | None = None
         monkeypatch.setattr(remote, "await_file", self.await_file)
-        monkeypatch.setattr(server_end, "_RECORD_SECONDS", 0.0)
+        monkeypatch.setattr(endings, "_RECORD_SECONDS", 0.0)
 
     async def await_file(self, *_: object) -> tuple[str, dict[str, list[str]]]:
         if isinstance(self.ended, Exception):
