@@ -16,9 +16,9 @@ import click
 from jupyter_hpc.batch.job.model import Environment
 from jupyter_hpc.batch.job.sweep import parse_setting, parse_sweep
 from jupyter_hpc.batch.preflight.findings import counted
+from jupyter_hpc.batch.runs.endings import ending_of, left_by
 from jupyter_hpc.batch.submit import submit as batch
 from jupyter_hpc.batch.submit.choices import Choices, profile_environment, submit_options
-from jupyter_hpc.batch.submit.endings import ending_of, left_by
 from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.results import exit_code
 from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts
@@ -31,6 +31,7 @@ from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase
 from jupyter_hpc.slurm.reasons import explain_reason
+from jupyter_hpc.slurm.units import parse_walltime
 from jupyter_hpc.text import printable
 
 #: Seconds between two looks at a job that is waited for.
@@ -49,7 +50,8 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--set", "settings", multiple=True, metavar="K=V", help="Set a parameter.")
 @click.option("--sweep", multiple=True, metavar="K=A,B,C", help="One run for each value.")
 @click.option("--at-once", type=click.IntRange(1), metavar="N", help="Runs of a sweep at a time.")
-@click.option("--chain", type=click.IntRange(2), metavar="N", help="N runs, each going on.")
+@click.option("--chain", metavar="N|auto", help="N parts, each going on; auto: see --unit.")
+@click.option("--unit", metavar="T", help="The time of a part; a trial run tells how many.")
 @click.option("--isolate", is_flag=True, help="Work in a new folder, as the runs of a sweep do.")
 @click.option("--after", multiple=True, metavar="JOBID", help="Start once that job ended well.")
 @click.option("--until", type=click.Choice(["done", "exit", "all"]), help="What ends a chain.")
@@ -172,14 +174,15 @@ def choices_of(given: dict[str, Any], profile: Profile | None) -> Choices:
         preset=given["preset"],
         request={
             **{name: given[name] for name in (*names, "constraint")},
-            "time": given["time_"],
+            "time": given["time_"] or given["unit"],
             "memory": given["mem"],
             "extra": given["extra"],
         },
         settings=dict(parse_setting(text) for text in given["settings"]),
         sweep=_swept(given),
         at_once=given["at_once"],
-        chain=given["chain"],
+        chain=_parts(given),
+        chain_unit=_unit(given),
         until=given["until"],
         requeue=given["requeue"],
         isolate=given["isolate"],
@@ -200,6 +203,30 @@ async def _without_guesses(profile: Profile | None, client: SlurmClient) -> Prof
         return without_guesses(profile, await client.partitions())
     except HpcError:
         return profile  # what Slurm says to the job is said then
+
+
+def _parts(given: dict[str, Any]) -> int | None:
+    """The number of parts of a chain, unless it is to be computed."""
+    text = given["chain"]
+    if text is None or text == "auto":
+        return None
+    if not text.isdigit() or int(text) < 2:
+        raise UsageError(
+            f"--chain {printable(text, 40)} is no number of parts.", "Give 2 or more, or auto."
+        )
+    return int(text)
+
+
+def _unit(given: dict[str, Any]) -> int | None:
+    """Seconds of a part, where a trial run tells how many there have to be."""
+    if (given["chain"] == "auto") != (given["unit"] is not None):
+        raise UsageError(
+            "--chain auto and --unit belong together.",
+            "Write --chain auto --unit 24:00:00, or --chain N.",
+        )
+    if given["unit"] is None:
+        return None
+    return parse_walltime(given["unit"])
 
 
 def _swept(given: dict[str, Any]) -> dict[str, list[str]]:

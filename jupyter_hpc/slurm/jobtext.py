@@ -70,15 +70,16 @@ def whole_job() -> str:
 
 def cancel_tail(last: int) -> str:
     """End the later tasks of a chain; task numbers count from 1 to `last`."""
-    return f'scancel "{_tail(last)}"\n'
+    return f'scancel "{tail(last)}"\n'
 
 
 def hold_tail(last: int) -> str:
     """Let the later tasks of a chain wait until a person releases them."""
-    return f'scontrol hold "{_tail(last)}"\n'
+    return f'scontrol hold "{tail(last)}"\n'
 
 
-def _tail(last: int) -> str:
+def tail(last: int) -> str:
+    """The later tasks of a chain, as Slurm's commands take them."""
     return f"${{SLURM_ARRAY_JOB_ID}}_[$((task + 1))-{last}]"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.batch.test_on_slurm import SMALL, User, alice, logs
+from tests.batch.test_on_slurm import SMALL, TOKEN, User, alice, logs
 from tests.cluster.layout import ENV_PATH
 
 __all__ = ["alice"]
@@ -56,12 +56,16 @@ def test_each_failure_is_named_with_what_to_do(alice: User) -> None:
     for name, (_, cause, advice) in FAILURES.items():
         said = listed[jobs[name][0]]
         assert cause in said and advice in said, (name, said, logs(jobs[name][1]))
-    words = [f"{ENV_PATH}/bin/jupyter-hpc", "results", jobs["memory"][0]]
-    done = alice.cluster.run("login1", words, user="alice", cwd=alice.folder)
+    argv = [f"{ENV_PATH}/bin/jupyter-hpc", "results", jobs["memory"][0]]
+    done = alice.cluster.run("login1", argv, user="alice", cwd=alice.folder)
     assert "more memory than" in done.stderr, done.stdout + done.stderr
+    text = alice.hpc("ticket", jobs["module"][0])
+    for words in ("State: FAILED", "Nodes: cpu01", "Started: ", "#SBATCH --mem=300M", "Slurm "):
+        assert words in text, text
+    assert "ModuleNotFoundError: No module named 'no_such_package'" in text and TOKEN not in text
     alice.notebook("waited.ipynb", [FAILURES["module"][0]])
-    words = [f"{ENV_PATH}/bin/jupyter-hpc", "submit", "waited.ipynb", "--wait", *SMALL]
-    done = alice.cluster.run("login1", words, user="alice", cwd=alice.folder, timeout=90)
+    argv = [f"{ENV_PATH}/bin/jupyter-hpc", "submit", "waited.ipynb", "--wait", *SMALL]
+    done = alice.cluster.run("login1", argv, user="alice", cwd=alice.folder, timeout=90)
     assert done.returncode == 1 and "has no module 'no_such_package'" in done.stderr, done.stderr
 
 

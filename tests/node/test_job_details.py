@@ -37,11 +37,17 @@ async def no_run(job_id: str) -> str:
     raise JobNotFound("", "")
 
 
+async def nothing_left(job_id: str) -> None:
+    return None
+
+
 async def test_an_ended_job_that_the_database_does_not_have_yet() -> None:
     slurm = Slurm()
     slurm.state = "FAILED"
     client: Any = slurm
-    details = JobDetails(client, slurm.service(), ALICE, Offload(), find_run=no_run)
+    details = JobDetails(
+        client, slurm.service(), ALICE, Offload(), find_run=no_run, left_by=nothing_left
+    )
     view: dict[str, Any] = await details.view("5")
     assert view["finished"] and slurm.count("finished") == 1
     assert view["efficiency"].time.used == "00:01:00"
@@ -57,7 +63,7 @@ async def test_the_view_follows_the_list(monkeypatch: pytest.MonkeyPatch, left: 
     slurm.queue = [job("5")]
     jobs = slurm.service()
     client: Any = slurm
-    details = JobDetails(client, jobs, ALICE, Offload(), find_run=no_run)
+    details = JobDetails(client, jobs, ALICE, Offload(), find_run=no_run, left_by=nothing_left)
     await jobs.read()
     for _ in range(3):
         assert (await details.view("5"))["job"]["state"] == "RUNNING"  # type: ignore[index]

@@ -102,7 +102,8 @@ python3 "$sidecar" tidy "$output"    # the results alone stay in the folder of t
 def _state(job: BatchJob) -> str:
     """How the run ended, for whoever looks later; its last part tells."""
     fields = '"code": %d, "job": "%s", "time_limit": %d, "told_to_end": %d, "time": %d'
-    values = '"$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)"'
+    fields += ', "seconds": %d'
+    values = '"$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)" "$SECONDS"'
     if job.goes_on:
         fields += ', "part": %d, "parts": %d, "next": "%s", "rest": "%s"'
         values += f' \\\n    "$part" {job.chain or 0} "$next" "$rest"'

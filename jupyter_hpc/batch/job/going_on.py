@@ -95,7 +95,7 @@ def _wanted(job: BatchJob) -> str:
 
 def _another_part(job: BatchJob) -> str:
     """The next part, none because that was the last one, or a person decides."""
-    name = "${SLURM_ARRAY_JOB_ID}" if job.in_array else "$this_job"
+    name = f"'{jobtext.tail(job.chain or 0)}'" if job.in_array else "$this_job"
     follows = f"""\
 idle=$(python3 "$sidecar" part end {_folders(job)})
 next=goes-on rest="Part $part is over, and part $((part + 1)) goes on from there."

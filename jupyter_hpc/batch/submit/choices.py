@@ -48,6 +48,8 @@ class Choices:
     sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     at_once: int | None = None
     chain: int | None = None
+    #: Seconds of a part of a chain whose length is computed from a trial run.
+    chain_unit: int | None = None
     #: None: what the notebook is seen to do.
     until: Until | None = None
     requeue: bool = False
@@ -78,6 +80,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         sweep=choices.sweep,
         at_once=choices.at_once,
         chain=choices.chain,
+        chain_unit=choices.chain_unit,
         until=choices.until,
         requeue=choices.requeue,
         isolate=choices.isolate,

@@ -40,6 +40,7 @@ from jupyter_hpc.batch.preflight.code import module_sources, notebook_sources, t
 from jupyter_hpc.batch.preflight.findings import Finding, stop_for_errors
 from jupyter_hpc.batch.preflight.frameworks import is_distributed
 from jupyter_hpc.batch.preflight.located import home_folder, located, with_requirements
+from jupyter_hpc.batch.preflight.long_runs import default_until
 from jupyter_hpc.batch.preflight.preflight import Subject
 from jupyter_hpc.batch.runtime.job.notify import NOTIFY_FILE
 from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
@@ -49,7 +50,6 @@ from jupyter_hpc.batch.submit.folders import (
     overwritten_files,
     own_folder,
 )
-from jupyter_hpc.batch.submit.long_runs import default_until
 from jupyter_hpc.batch.submit.looking import estimated as estimated
 from jupyter_hpc.batch.submit.looking import looked_over
 from jupyter_hpc.batch.submit.modules import sibling_modules
@@ -67,6 +67,7 @@ from jupyter_hpc.batch.submit.snapshot import (
     remove_run_folder,
     run_files,
 )
+from jupyter_hpc.batch.submit.trial import computed_parts
 from jupyter_hpc.batch.submit.uploads import local_inputs, working_files
 from jupyter_hpc.clusters.sections import BatchSettings, Budget
 from jupyter_hpc.clusters.user_settings import NotifySettings
@@ -91,6 +92,8 @@ class SubmitOptions:
     sweep: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     at_once: int | None = None
     chain: int | None = None
+    #: Seconds of a part, where their number is to be computed from a trial run.
+    chain_unit: int | None = None
     #: What ends a chain; None: what the notebook is seen to do.
     until: Until | None = None
     requeue: bool = False
@@ -368,7 +371,8 @@ async def batch_job(
         request=request,
         mode=options.mode,
         environment=await located(options.environment, runner, base),
-        chain=options.chain,
+        chain=options.chain
+        or await computed_parts(options.chain_unit, conversion, settings, run_dir, runner),
         until=options.until or default_until(conversion.script),
         sweep=grid(options.sweep),
         at_once=options.at_once,

@@ -116,6 +116,7 @@ class BatchService:
             "sbatch": prepared.script if prepared else "",
             "runs": prepared.job.runs if prepared else 1,
             "overwritten": prepared.overwritten if prepared else (),
+            "until": prepared.job.until if prepared else options.until or "exit",
             "problems": found,
             "findings": prepared.findings if prepared else [],
             "estimated_start": _start(prepared),

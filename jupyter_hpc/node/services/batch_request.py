@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from jupyter_hpc.batch.job.model import Environment
+from jupyter_hpc.batch.job.model import Environment, Until
 from jupyter_hpc.batch.submit.choices import ALLOCATION_KEYS, Choices, fixed_and_swept
 from jupyter_hpc.batch.submit.submit import current_environment
 from jupyter_hpc.clusters.values import CLUSTER
@@ -57,6 +57,7 @@ def read_request(body: object, site: Environment | None = None) -> BatchRequest:
         sweep=sweep,
         at_once=_number(table, "at_once"),
         chain=_number(table, "chain"),
+        until=_until(_text(table, "until")),
         requeue=_flag(table, "requeue", False),
         isolate=_flag(table, "isolate", False),
         stage_in=_texts(table, "stage_in"),
@@ -142,6 +143,17 @@ def _mode(value: object) -> Literal["script", "notebook"]:
     if value == "notebook":
         return "notebook"
     raise UsageError("The mode has to be 'script' or 'notebook'.", "")
+
+
+def _until(value: str | None) -> Until | None:
+    """None: what the notebook is seen to do."""
+    known: tuple[Until, ...] = get_args(Until)
+    if value is None:
+        return None
+    for each in known:
+        if value == each:
+            return each
+    raise UsageError("A chain goes on until 'done', 'exit' or 'all'.", "Choose one of them.")
 
 
 def _text(table: Mapping[str, Any], name: str) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jupyter_hpc.batch.runs.endings import Left, ending
 from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.gpu.recording import mean_load, read_recording
@@ -33,7 +34,7 @@ from jupyter_hpc.node.values import problem_of, to_json
 from jupyter_hpc.slurm.cost import Cost, finished_cost
 from jupyter_hpc.slurm.efficiency import advise, efficiency
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail, Phase
-from jupyter_hpc.slurm.reasons import explain_reason, explain_state
+from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.slurm.sstat import record_so_far
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class JobDetails:
         offload: Offload,
         *,
         find_run: Callable[[str], Awaitable[str]],
+        left_by: Callable[[str], Awaitable[Left | None]],
         gpu_flag: str = "gpus",
         budget: Budget | None = None,
         contents_root: str | None = None,
@@ -83,6 +85,7 @@ class JobDetails:
         self._identity = identity
         self._offload = offload
         self._find_run = find_run
+        self._left_by = left_by
         self._gpu_flag = gpu_flag
         self._budget = budget or Budget()
         self._contents_root = contents_root
@@ -105,7 +108,7 @@ class JobDetails:
         return {
             "job": self._job(found),
             "finished": _phase(found) is Phase.ENDED,
-            **_state(found),
+            **_state(found, await self._left(found)),
             "reason": _reason(found),
             "estimated_start": found.estimated_start,
             "efficiency": efficiency(record, load) if record else None,
@@ -199,6 +202,16 @@ class JobDetails:
                 return job
         raise otherwise
 
+    async def _left(self, found: Found) -> Left | None:
+        """What a run of ours has left about its end, once it has one."""
+        record = found.finished or found.detail
+        if _phase(found) is not Phase.ENDED or record is None:
+            return None
+        try:
+            return await self._left_by(record.id)
+        except HpcError:
+            return None  # Slurm's own word stands
+
     async def _files_of(self, finished: FinishedJob) -> JobFiles:
         remembered = self._files.get(finished.id)
         return remembered or await self._with_run(files_of_finished(finished))
@@ -237,6 +250,7 @@ class JobDetails:
         if found.finished is not None:
             job |= to_json(found.finished)
             job.pop("usage")
+            job.pop("step_state")
         job["name"] = clean(str(job["name"]))
         job["phase"] = _phase(found).value
         return job
@@ -282,17 +296,15 @@ def _phase(found: Found) -> Phase:
     return found.finished.phase if found.finished else Phase.UNKNOWN
 
 
-def _state(found: Found) -> dict[str, str | None]:
+def _state(found: Found, left: Left | None) -> dict[str, str | None]:
     if _phase(found) is not Phase.ENDED:
         return {"state_text": None, "state_advice": None}
     finished, detail = found.finished, found.detail
     record = finished or detail
     if record is None:
         return {"state_text": None, "state_advice": None}
-    ending = explain_state(
-        record.state, exit_code=record.exit_code, signal=record.signal, reason=record.reason
-    )
-    return {"state_text": ending.text, "state_advice": ending.advice}
+    known = ending(record, left)
+    return {"state_text": known.text, "state_advice": known.advice}
 
 
 def _reason(found: Found) -> dict[str, str] | None:

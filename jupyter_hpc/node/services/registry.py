@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jupyter_hpc.node.settings import NodeSettings
 
 if TYPE_CHECKING:
+    from jupyter_hpc.batch.runs.endings import Left
     from jupyter_hpc.gpu.sample import GpuSource
     from jupyter_hpc.node.services.batch import BatchService
     from jupyter_hpc.node.services.commands import SiteRunner
@@ -202,6 +203,7 @@ class Services:
             self.identity,
             self.offload,
             find_run=self._find_run,
+            left_by=self._left_by,
             gpu_flag=self.profile.gpu_flag,
             budget=profile.budget if profile is not None else None,
             contents_root=self.hooks.contents_root,
@@ -309,6 +311,13 @@ class Services:
         from jupyter_hpc.runner import LocalRunner
 
         return await find_run(LocalRunner(), job_id)
+
+    async def _left_by(self, job_id: str) -> Left | None:
+        """What such a run has left about its end."""
+        from jupyter_hpc.batch.runs.endings import left_by
+        from jupyter_hpc.runner import LocalRunner
+
+        return (await left_by(LocalRunner(), [job_id])).get(job_id)
 
     def _features(self) -> dict[str, bool]:
         settings = self.settings

@@ -28,6 +28,11 @@ const PYTHONS: Python[] = [
   'none'
 ];
 
+const UNTILS = ['', 'done', 'exit', 'all'] as const;
+
+/** What ends a chain; an empty text: what the notebook is seen to do. */
+export type Until = (typeof UNTILS)[number];
+
 /** The content of the form; an empty text leaves the choice to the cluster. */
 export interface IChoices {
   mode: Mode;
@@ -38,6 +43,7 @@ export interface IChoices {
   parameters: Record<string, string>;
   atOnce: string;
   chain: string;
+  until: Until;
   requeue: boolean;
   /** Tell of the job's end. */
   notify: boolean;
@@ -55,7 +61,7 @@ export interface IChoices {
 export type StoredChoices = Omit<IBatchRequest, 'path' | 'verify'>;
 
 export function toRequest(choices: IChoices): StoredChoices {
-  const { mode, preset, requeue, notify, isolate, python } = choices;
+  const { mode, preset, requeue, until, notify, isolate, python } = choices;
   const request: IResources = {
     ...filled(choices.request),
     ...listed({ extra: lines(choices.extra) })
@@ -72,6 +78,7 @@ export function toRequest(choices: IChoices): StoredChoices {
     ...(hasMembers(request) && { request }),
     ...(hasMembers(parameters) && { parameters }),
     ...filled({ at_once: choices.atOnce, chain: choices.chain }),
+    ...(until && { until }),
     ...(requeue && { requeue }),
     ...(notify && { notify }),
     ...(isolate && { isolate }),
@@ -104,6 +111,7 @@ export function fromStored(stored: unknown): IChoices {
     ),
     atOnce: asText(table['at_once']),
     chain: asText(table['chain']),
+    until: UNTILS.find(each => each === table['until']) ?? '',
     requeue: table['requeue'] === true,
     notify: table['notify'] === true,
     isolate: table['isolate'] === true,

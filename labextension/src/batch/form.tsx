@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import type { Mode, Python } from '../data/api';
-import { type IChoices, needsValue } from './choices';
+import { type IChoices, needsValue, type Until } from './choices';
 import { Field, Group } from './fields';
 import type { BatchModel } from './model';
 import { Parameters } from './parameters';
@@ -77,13 +77,14 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
           note={trans.__('Each goes on where the last one ended.')}
           onChange={chain => change({ chain })}
         />
+        <UntilField model={model} trans={trans} />
         <label className="jp-Hpc-tick">
           <input
             type="checkbox"
             checked={choices.requeue}
             onChange={event => change({ requeue: event.target.checked })}
           />
-          {trans.__('Start it again after a failure of the node')}
+          {trans.__('Go on after each time limit or failure of the node')}
         </label>
         <label className="jp-Hpc-tick">
           <input
@@ -95,6 +96,32 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
         </label>
       </Group>
     </form>
+  );
+}
+
+/** What ends a chain or a job that is put back; shown only for these. */
+function UntilField({ model, trans }: IFormProps): JSX.Element | null {
+  const { choices, preview } = model;
+  if (!choices.chain && !choices.requeue) {
+    return null;
+  }
+  const words: Record<Exclude<Until, ''>, string> = {
+    done: trans.__('there is a file DONE'),
+    exit: trans.__('the program ends with code 0'),
+    all: trans.__('all parts have run')
+  };
+  const seen = words[preview?.until ?? 'exit'];
+  return (
+    <Field
+      label={trans.__('Go on until')}
+      value={choices.until}
+      options={[
+        { value: '', label: trans.__('As the notebook does: %1', seen) },
+        ...Object.entries(words).map(([value, label]) => ({ value, label }))
+      ]}
+      note={trans.__('Exit code 85 asks for the next part in each case.')}
+      onChange={until => model.change({ until: until as Until })}
+    />
   );
 }
 

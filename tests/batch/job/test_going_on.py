@@ -79,7 +79,7 @@ def test_two_parts_without_a_newer_checkpoint_hold_the_rest(tmp_path: Path) -> N
     assert part(tmp_path, stuck, 1, chain=5).called() == []
     job = part(tmp_path, stuck, 2, chain=5)
     assert job.called() == ["scontrol hold 5_[3-5]"], job.log()
-    assert "Held after part 2" in job.log() and "scontrol release 5" in job.state()["rest"]
+    assert "Held after part 2" in job.log() and "scontrol release '5_[3-5]'" in job.state()["rest"]
     # Whoever lets it go on means it: the count begins anew.
     assert part(tmp_path, stuck, 3, chain=5).called() == []
     assert part(tmp_path, {"CODE": 85}, 4, chain=5).called() == [], "one that got on"

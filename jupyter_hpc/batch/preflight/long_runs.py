@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from jupyter_hpc.batch.job.model import Until
+from jupyter_hpc.batch.job.model import BatchJob, Until
+from jupyter_hpc.batch.preflight.findings import Finding, warning
 
 #: What a program does that goes on from a checkpoint: it loads one.
 _LOADING = frozenset(
@@ -52,11 +53,14 @@ def never_resumes(script: str) -> bool:
     return not names & {"resume", "resume_from_checkpoint", "ckpt_path", "initial_epoch"}
 
 
-#: What is said of a chain or a requeued job whose notebook never looks at a checkpoint.
-NEVER_RESUMES = (
-    "Nothing in the notebook looks for a checkpoint, so that each part would begin at zero. "
-    "Save the state in $JUPYTER_HPC_CHECKPOINTS and load it at the start if it is there."
-)
+def long_run_findings(job: BatchJob, code: str) -> Iterator[Finding]:
+    """What would go wrong with a run in several parts."""
+    if job.goes_on and never_resumes(code):
+        yield warning(
+            "checkpoints",
+            "Nothing in the code looks for a checkpoint, so that each part would begin at zero.",
+            "Save the state in $JUPYTER_HPC_CHECKPOINTS, and load it at the start if it is there.",
+        )
 
 
 def _parsed(script: str) -> ast.Module | None:

@@ -1,0 +1,29 @@
+"""Causes that the end of a log names."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_hpc.batch.runs.log_endings import recognised
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("OSError: [Errno 28] No space left on device: '/scratch/a.pt'", "/scratch/a.pt could not"),
+        ("cp: error writing 'b/c.bin': No space left on device", "b/c.bin could not"),
+        ("OSError: [Errno 122] Disk quota exceeded: 'w.npy'", "w.npy could not"),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=3.0.", "more memory than"),
+        ("MemoryError", "MemoryError"),
+        ("ModuleNotFoundError: No module named 'a.b'", "no module 'a.b'"),
+        # The newest counts: one that was caught before is not the cause.
+        ("MemoryError\nModuleNotFoundError: No module named 'x'", "no module 'x'"),
+    ],
+)
+def test_known_causes(log: str, words: str) -> None:
+    found = recognised(f"epoch 1\nTraceback (most recent call last):\n{log}\nsrun: error: task 0")
+    assert found is not None and words in found.text
+
+
+def test_others_are_left_to_slurm() -> None:
+    assert recognised("loss: 0.1\nValueError: the disk is not there\n") is None
