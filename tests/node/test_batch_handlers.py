@@ -141,7 +141,7 @@ async def test_an_open_question_is_a_problem_and_then_a_refusal(
     [
         ({"parameters": {"LR": "many"}}, "LR"),
         ({"parameters": {"MISSING": "1"}}, "MISSING"),
-        ({"chain": 3, "parameters": {"LR": "1,2"}}, "chain or a sweep"),
+        ({"until": "all"}, "about a chain"),
     ],
 )
 async def test_choices_that_do_not_fit_are_problems_of_the_preview(

@@ -123,6 +123,8 @@ describe('what was chosen', () => {
       request: { partition: 'gpu', extra: ['--exclusive'] },
       parameters: { lr: '0.1,0.2' },
       at_once: '2',
+      chain: '3',
+      until: 'done',
       requeue: true,
       notify: true,
       isolate: true,
@@ -249,6 +251,19 @@ describe('the form', () => {
       target: { value: '0.1,0.2' }
     });
     expect(model.choices.parameters).toEqual({ lr: '0.1,0.2' });
+  });
+
+  it('asks what ends a chain, and shows what the notebook does', async () => {
+    server.preview = aPreview({ until: 'done' });
+    await model.open();
+    const { rerender } = render(<Form model={model} trans={trans} />);
+    expect(screen.queryByLabelText('Go on until')).toBeNull();
+    model.change({ chain: '3' });
+    rerender(<Form model={model} trans={trans} />);
+    const field = screen.getByLabelText<HTMLSelectElement>('Go on until');
+    expect(field.selectedOptions[0]?.text).toContain('there is a file DONE');
+    fireEvent.change(field, { target: { value: 'all' } });
+    expect(toRequest(model.choices)).toEqual({ chain: '3', until: 'all' });
   });
 
   it('does not fold a group in which somebody writes', async () => {

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ CELLS = [
 ]
 
 
-def started(tmp_path: Path) -> tuple[subprocess.Popen[str], Path, str]:
+def started(
+    tmp_path: Path, cells: Sequence[str] = CELLS
+) -> tuple[subprocess.Popen[str], Path, str]:
     """The run, its result and its log so far, as soon as the second cell has been heard."""
-    path = write_notebook(tmp_path / "a.ipynb", CELLS)
+    path = write_notebook(tmp_path / "a.ipynb", cells)
     (tmp_path / DRIVER_FILE).write_text(shipped_source(DRIVER_FILE), encoding="utf-8")
     result = tmp_path / "out" / "a.ipynb"
     result.parent.mkdir()
@@ -72,6 +75,20 @@ def test_usr1_saves_and_goes_on(tmp_path: Path) -> None:
         time.sleep(0.1)
     assert texts(result)[1] == "two\n"
     assert process.poll() is None
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=60)
+
+
+def test_a_kernel_that_registered_for_usr1_is_told(tmp_path: Path) -> None:
+    registered = (
+        "import signal, time\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: print('saved', flush=True))\n"
+        "print('two', flush=True)\ntime.sleep(60)"
+    )
+    process, _, _ = started(tmp_path, ["print('one')", registered])
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "saved\n"
     os.kill(process.pid, signal.SIGTERM)
     process.communicate(timeout=60)
 

@@ -57,6 +57,23 @@ async def a_chain_ends_its_own_tail(bench: Bench) -> None:
     assert {job.state for job in rest} == {"CANCELLED"}
 
 
+async def a_chain_holds_its_own_tail(bench: Bench) -> None:
+    script = f"#!/bin/bash\n{jobtext.IDENTITY}{jobtext.hold_tail(3)}"
+    options = BatchOptions(array=jobtext.chain_array(3), output="/dev/null")
+    array_id = await bench.submit(script, options)
+    tail: list[str] = []
+
+    async def held() -> bool:
+        jobs = await bench.client.my_jobs()
+        tail[:] = [job.reason for job in jobs if job.holds(array_id)]
+        return bool(tail) and set(tail) == {"JobHeldUser"}
+
+    await until(held, lambda: f"the queue says {tail} of the tail")
+    assert (await bench.record_of(f"{array_id}_1")).state == "COMPLETED"
+    await bench.client.cancel([array_id])
+    await bench.gone(array_id)
+
+
 async def a_job_puts_itself_back(bench: Bench) -> None:
     home = await bench.home()
     script = f"""#!/bin/bash
@@ -81,4 +98,9 @@ fi
     assert said == ["run 0", "run 1"]
 
 
-CHECKS = (steps_of_a_script, a_chain_ends_its_own_tail, a_job_puts_itself_back)
+CHECKS = (
+    steps_of_a_script,
+    a_chain_ends_its_own_tail,
+    a_chain_holds_its_own_tail,
+    a_job_puts_itself_back,
+)
