@@ -47,7 +47,7 @@ def test_each_failure_is_named_with_what_to_do(alice: User) -> None:
         jobs = {}
         for name, (cell, _, _) in FAILURES.items():
             alice.notebook(f"{name}.ipynb", [cell])
-            jobs[name] = alice.submit(f"{name}.ipynb", *SMALL)
+            jobs[name] = alice.submit(f"{name}.ipynb", *SMALL, "--force")
         alice.wait_for_end(120)
     finally:
         alice.cluster.run("cpu01", ["umount", "--lazy", "/tmp/small"])
@@ -64,7 +64,7 @@ def test_each_failure_is_named_with_what_to_do(alice: User) -> None:
         assert words in text, text
     assert "ModuleNotFoundError: No module named 'no_such_package'" in text and TOKEN not in text
     alice.notebook("waited.ipynb", [FAILURES["module"][0]])
-    argv = [f"{ENV_PATH}/bin/jupyter-hpc", "submit", "waited.ipynb", "--wait", *SMALL]
+    argv = [f"{ENV_PATH}/bin/jupyter-hpc", "submit", "waited.ipynb", "--wait", "--force", *SMALL]
     done = alice.cluster.run("login1", argv, user="alice", cwd=alice.folder, timeout=90)
     assert done.returncode == 1 and "has no module 'no_such_package'" in done.stderr, done.stderr
 
