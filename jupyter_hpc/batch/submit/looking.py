@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jupyter_hpc.batch.job.header import batch_options
-from jupyter_hpc.batch.preflight.findings import Finding, errors_first, warning
+from jupyter_hpc.batch.preflight.findings import errors_first
 from jupyter_hpc.batch.preflight.preflight import Subject, budget_preflight, preflight
-from jupyter_hpc.batch.submit.long_runs import NEVER_RESUMES, never_resumes
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import job_cost
@@ -37,22 +36,13 @@ async def looked_over(
     try:
         if client is not None:
             prepared = await estimated(prepared, client)
-        found = await looking + _about_checkpoints(prepared)
+        found = await looking
         request, budget = prepared.job.request, prepared.budget
         if client is not None:
             found += await budget_preflight(budget, request.account, prepared.cost, runner)
     finally:
         looking.cancel()
     return replace(prepared, findings=errors_first(found))
-
-
-def _about_checkpoints(prepared: Prepared) -> tuple[Finding, ...]:
-    """A chain of a program that never looks at its checkpoints begins at zero in each part."""
-    job = prepared.job
-    if not (job.chain or job.requeue) or not never_resumes(prepared.conversion.script):
-        return ()
-    message, _, hint = NEVER_RESUMES.partition(". ")
-    return (warning("checkpoints", f"{message}.", hint),)
 
 
 async def estimated(
