@@ -89,7 +89,9 @@ class Manager:
         self._status = SessionStatus(self.name, self.profile.title or self.name, 0)
         self._record: SessionRecord | None = None
         self._proxy: LocalProxy | None = None
-        self._notices = Notices(notify_settings(), lambda: self.name, self.on_event)
+        self._notify_settings = notify_settings()
+        self._notices: Notices | None = None  # before it is ready, nothing is worth one
+        self._link: Link | None = None
         self._runner: CurrentRunner | None = None
         self._leaving = False
         self._again = asyncio.Event()
@@ -156,7 +158,8 @@ class Manager:
             _log.error("the session could not go on: %s", error)
             raise
         finally:
-            await self._notices.close()
+            if self._notices is not None:
+                await self._notices.close()
             await self._close_proxy()
 
     async def _one_job(self) -> Ended:
@@ -315,8 +318,12 @@ class Manager:
         _log.log(level, "event %s: %s", event.name, sentence(event))
         self._status.take(event)
         self._write_record()
-        self._notices.on_event(event)
         self._sink(event)
+        if self._notices is None and event.name == "ready":
+            self._notices = Notices(self._notify_settings, lambda: self.name, self.on_event)
+            self.on_link(self._link)
+        if self._notices is not None:
+            self._notices.on_event(event)
         if isinstance(event, PersonNeeded):
             self._questions.open("login")
         elif not self._status.needs_person and not isinstance(event, (Asked, Answered)):
@@ -333,8 +340,10 @@ class Manager:
             self.on_event(Warned(text))
 
     def on_link(self, link: Link | None) -> None:
-        token = self._supervisor.token if self._supervisor is not None else ""
-        self._notices.on_link(link, self._runner, token, self.profile.slurm.poll_seconds)
+        self._link = link
+        if self._notices is not None:
+            token = self._supervisor.token if self._supervisor is not None else ""
+            self._notices.on_link(link, self._runner, token, self.profile.slurm.poll_seconds)
         if self._proxy is None:
             return
         if link is None:
