@@ -44,9 +44,11 @@ __all__ = [
 #: Pause before the next host of a profile gets its chance beside those before it.
 _NEXT_HOST_SECONDS = 0.5
 
-#: A host that has accepted a connection and says nothing gets another one after so long. Not
-#: sooner: OpenSSH 9.8 and newer shut out whoever leaves many connections without a login.
-_UNGREETED_SECONDS = 2.0
+#: A host that has accepted a connection and says nothing gets another one after so long, and
+#: each is waited for so long. Not sooner, and not longer: OpenSSH begins to refuse connections
+#: when ten wait for a login (MaxStartups), and from 9.8 on shuts out whoever leaves many.
+_UNGREETED_SECONDS = 1.5
+_MAX_GREETING_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,11 @@ class _Times:
 
 
 async def probe(
-    login: Login, *, ring: KeyRing | None = None, timeout: float = 10.0, greeting: float = 20.0
+    login: Login,
+    *,
+    ring: KeyRing | None = None,
+    timeout: float = 10.0,
+    greeting: float = _MAX_GREETING_SECONDS,
 ) -> Reachable:
     """Wait until a login host of the profile greets as an SSH server.
 
