@@ -250,7 +250,6 @@ class JobDetails:
         if found.finished is not None:
             job |= to_json(found.finished)
             job.pop("usage")
-            job.pop("step_state")
         job["name"] = clean(str(job["name"]))
         job["phase"] = _phase(found).value
         return job
