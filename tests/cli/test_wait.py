@@ -67,7 +67,11 @@ async def test_a_person_sees_how_far_the_job_is(
     await command._wait(Queue(LocalRunner()), LocalRunner(), "5")
     waiting, *lines = capsys.readouterr().err.splitlines()
     assert waiting.startswith("Waiting: ")
-    assert lines == ["Running: 5_1 on n1", "Running: 5_1 on n1, 5_2 on n2"]
+    assert lines == [
+        "Running: 5_1 on n1",
+        "Running: 5_1 on n1, 5_2 on n2",
+        "Slurm has no record of job 5 any more.",
+    ]
 
 
 async def test_a_controller_that_is_restarted_does_not_end_the_wait(

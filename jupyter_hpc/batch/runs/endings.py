@@ -164,8 +164,19 @@ async def ending_of(runner: Runner, client: SlurmClient, job_id: str) -> tuple[s
         record = own or _telling(ended) or record
     left = (await left_by(runner, [job_id])).get(job_id)
     if record is None:
-        return f"Slurm has no record of job {job_id} any more.", True
+        return _forgotten(job_id, left), True
     return sentence(ending(record, left)), True
+
+
+def _forgotten(job_id: str, left: Left | None) -> str:
+    """The end of a job that Slurm does not know any more, from what it has left itself."""
+    code = left.state.get("code") if left is not None else None
+    if left is not None and left.rest:
+        return left.rest
+    if left is not None and isinstance(code, int) and code:
+        found = recognised(left.log_end)
+        return sentence(found) if found else f"The program ended with code {code}."
+    return f"Slurm has no record of job {job_id} any more." if code is None else ""
 
 
 def _telling(records: list[FinishedJob]) -> FinishedJob | None:
