@@ -38,6 +38,22 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\bsetenv\s+\w+\s+)[^\r\n]+"), rf"\1{HIDDEN}"),
     (re.compile(r"(://[^\s/:@]+:)[^\s/@]+@"), rf"\1{HIDDEN}@"),
     (re.compile(rf"({_PRIVATE_NAME}[\"']?\s*[=:]\s*){_VALUE}", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (
+        re.compile(
+            r"((?<![\w-])--[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api-?key)[\w-]*\s+)"
+            + _VALUE,
+            re.IGNORECASE,
+        ),
+        rf"\1{HIDDEN}",
+    ),
+    # Keys of well-known services, by how they begin.
+    (
+        re.compile(
+            r"(?<![A-Za-z0-9])(?:hf_|sk-|gh[pousr]_|github_pat_|AKIA|xox[abpr]-)"
+            r"(?=[\w-]*\d)[\w-]{12,}"
+        ),
+        HIDDEN,
+    ),
     # Our own secrets and Jupyter's token are 64 hexadecimal digits, or 43 characters of
     # base64 for addresses. The fingerprint of a host key looks alike, and may be read.
     (re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{32,}(?![0-9A-Za-z])"), HIDDEN),

@@ -99,6 +99,9 @@ def test_a_traceback_stands_below_its_line_without_secrets(shown: list[str]) -> 
         ("cookie_secret=c2VjcmV0", "c2VjcmV0"),
         ('{"password": "hunter2 and more"}', "hunter2"),
         ("Password: hunter2", "hunter2"),
+        ("train.py --hub-token hunter2 --epochs 3", "hunter2"),
+        ("login('hf_abcdefGH1234ijkl')", "abcdefGH"),
+        ("key sk-proj-abcdef1234567 was used", "abcdef1234567"),
         ("passphrase='my dog'", "my dog"),
         ("line 2 failed: export WANDB_API_KEY='a;b c'", "b c"),
         ("line 2 failed: export PLAIN=value other", "value"),
@@ -131,6 +134,7 @@ def test_what_looks_like_a_secret_is_hidden(text: str, secret: str, shown: list[
         "the secret of this session is missing or wrong",
         "jobs are made with salloc, because: allocations without a shell can live here",
         "/tmp/jupyter-hpc-12.aB3dE5 on node 12, export of the results",
+        "import sk-learn-contrib; train --epochs 3",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:

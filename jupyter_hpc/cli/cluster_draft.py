@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -79,13 +80,21 @@ def _facts(host: str, found: Survey, node: NodeFacts | None) -> Facts:
         variables=shell.variables,
         programs=shell.programs,
         environments=[
-            (each.name, each.setup or [f"module load {name}" for name in each.modules])
+            (
+                each.name,
+                each.setup or [_load(name) for name in each.modules],
+            )
             for each in shell.environments
         ],
         transport=node.transport if node else "",
         internet=node.internet if node else "",
         unknown=found.unknown,
     )
+
+
+def _load(module: str) -> str:
+    """The line of a shell; the name is what somebody called a file."""
+    return shlex.join(["module", "load", module])
 
 
 def _head(host: str, node: NodeFacts | None) -> str:

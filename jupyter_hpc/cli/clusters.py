@@ -128,7 +128,7 @@ def new(
     config = os.path.abspath(os.path.expanduser(ssh_config)) if ssh_config else None
     text = asyncio.run(drafted(Wanted(host, user, config, job)))
     if only_print:
-        click.echo(text.rstrip("\n"))
+        click.echo(printable_lines(text.rstrip("\n")))
         return 0
     path = user_file.create(chosen, f"{user_file.SCHEMA_LINE}\n{text}")
     click.echo(f"Wrote {path}. Look it through, then: jupyter-hpc connect {chosen} --dry-run")

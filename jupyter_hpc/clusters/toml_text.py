@@ -28,7 +28,9 @@ def toml_value(value: Any) -> str:
     if isinstance(value, Mapping):
         pairs = ", ".join(f"{toml_key(key)} = {toml_value(item)}" for key, item in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
-    return json.dumps(str(value), ensure_ascii=False)
+    text = json.dumps(str(value), ensure_ascii=False)
+    # What a terminal or an editor would obey instead of showing it.
+    return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in text)
 
 
 def toml_key(name: str) -> str:

@@ -45,8 +45,9 @@ def write_schema() -> Path:
 
 
 def create(name: str, text: str) -> Path:
-    """A new file of the user; ProfileError if there is one, or the text is no profile."""
+    """A new file of the user; ProfileError if there is one, or the text is no TOML."""
     path = user_file(name)
+    parse_toml(text, str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_schema()
     try:

@@ -74,9 +74,10 @@ def _staging_in(job: BatchJob) -> str:
     if job.nodes > 1:
         every = jobtext.on_every_node()
         others = f"""\
-# The other nodes get the same folder with the same inputs; the first one has it.
+# The other nodes get the same folder with the same inputs; the first one, this one, has it.
+# A look at the folder would not tell: another user may have put a link there.
 # shellcheck disable=SC2016  # each node expands it for itself
-stage='[ -O "$4" ] || python3 "$1" stage-in "$2" "$3" "$4"'
+stage='[ "${{SLURM_NODEID:-0}}" = 0 ] || python3 "$1" stage-in "$2" "$3" "$4"'
 {every} bash -c "$stage" stage "$sidecar" "$run/staging.json" "$output" "$scratch" \\
     > /dev/null || exit 1
 """

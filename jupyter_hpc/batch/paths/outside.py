@@ -10,6 +10,10 @@ _UP = re.compile(r"(?:^|(?<=[\s\"'=:,]))\.\.(?:/\.\.)*(?=/|$|[\s\"'])")
 #: Nobody reaches further than this by counting dots.
 _MAX_LEVELS = 5
 
+#: A path that begins so lies outside of the notebook's folder. The last one would lead a Windows
+#: laptop to a server that the notebook names, with the user's credentials.
+FAR = ("/", "~", "\\")
+
 
 def levels_above(code: str) -> int:
     """How many folders around its own the code names: 1 for `../data/train.csv`."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jupyter_hpc.batch.job.model import BatchJob
+from jupyter_hpc.batch.paths.outside import FAR
 from jupyter_hpc.batch.paths.written import written_paths
 from jupyter_hpc.batch.preflight.checks import (
     budget_findings,
@@ -161,7 +162,7 @@ def _looked_for(
     unsent: list[tuple[Input, str]] = []
     for each in inputs:
         path = posixpath.normpath(each.path)
-        if _staged(path, subject.job):
+        if _staged(path, subject.job) or path.startswith(FAR):
             continue
         try:
             there = (subject.folder / path).exists()

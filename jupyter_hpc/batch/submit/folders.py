@@ -14,7 +14,7 @@ from typing import Any
 from jupyter_hpc.batch.convert.reading import Notebook
 from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.batch.job.model import OwnFolder
-from jupyter_hpc.batch.paths.outside import levels_above
+from jupyter_hpc.batch.paths.outside import FAR, levels_above
 from jupyter_hpc.batch.paths.written import WrittenPath, written_paths
 from jupyter_hpc.clusters.sections import BatchSettings
 
@@ -81,7 +81,7 @@ def overwritten_files(code: CodeOfRun, folder: Path) -> tuple[str, ...]:
     """Files of the notebook's folder that its code is seen to write, as a person names them."""
     found: dict[str, None] = {}
     for path in code.written:
-        if path.effect == "folder" or path.path.startswith("/"):
+        if path.effect == "folder" or path.path.startswith(FAR):
             continue
         if path.exact and path.effect == "file":
             names = [path.path] if (folder / path.path).is_file() else []

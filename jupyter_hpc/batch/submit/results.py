@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from jupyter_hpc.batch.job.files import FOLDER
 from jupyter_hpc.batch.runtime.job.own_folder import INPUTS
@@ -225,7 +226,7 @@ async def _fetch(
     for _ in range(_ATTEMPTS):
         state, data = await _chunk(runner, file.source, 0)
         first, number = state, 0
-        with draft.open("wb") as out:
+        with _new(draft) as out:
             while state == first and data:
                 out.write(data)
                 number += 1
@@ -239,6 +240,12 @@ async def _fetch(
         if state == first:
             return ""
     return "it is being written"
+
+
+def _new(draft: Path) -> BinaryIO:
+    """The file, made anew: a link that an earlier fetch brought here may have its name."""
+    draft.unlink(missing_ok=True)
+    return draft.open("xb")
 
 
 def _target_of(target: Path, path: str) -> Path:

@@ -13,6 +13,7 @@ from jupyter_hpc.batch.convert.reading import Notebook, companion_bytes
 from jupyter_hpc.batch.job.files import FOLDER
 from jupyter_hpc.batch.job.model import Input
 from jupyter_hpc.batch.job.staging import stage_target
+from jupyter_hpc.batch.paths.outside import FAR
 from jupyter_hpc.errors import UsageError
 
 #: Larger things do not travel with a job.
@@ -42,7 +43,7 @@ def named_files(sources: Iterable[str], folder: Path, limit: int = 50_000_000) -
     found: dict[str, Path] = {}
     root = folder.resolve()
     for text in {text for source in sources for text in _TEXTS.findall(source)}:
-        if text.startswith(("/", "~")):
+        if text.startswith(FAR):
             continue
         try:
             file = (root / text).resolve()

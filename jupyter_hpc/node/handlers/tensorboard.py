@@ -68,4 +68,8 @@ class TensorboardPageHandler(HpcHandler):
             self.set_header(name, value)
         # Together with TensorBoard's own rules: no page of another site shows it in a frame.
         self.add_header("Content-Security-Policy", "frame-ancestors 'self'")
+        kind = page.headers.get("Content-Type", "")
+        if "html" not in kind and "javascript" not in kind:
+            # An image out of somebody's event file, opened as a page, runs no script here.
+            self.add_header("Content-Security-Policy", "sandbox; default-src 'none'")
         self.finish(page.body)

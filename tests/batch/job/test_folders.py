@@ -6,6 +6,8 @@ import json
 import os
 import platform
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +293,24 @@ def test_nothing_runs_in_another_folder_than_the_one_that_was_staged(tmp_path: P
     assert job.run_to_end() == 1
     assert "is not the folder that was staged; nothing runs in it" in job.log()
     assert "it runs" not in job.log()
+
+
+def test_a_link_in_the_place_of_a_scratch_folder_is_not_used(tmp_path: Path) -> None:
+    """Another user of a further node may have made it while the first one staged."""
+    job = LocalJob(tmp_path, converted(tmp_path / "s", ["print(1)"]))
+    link, output = tmp_path / "link", job.run / "output"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "secret").touch()
+    link.symlink_to(tmp_path / "other")
+    sidecar, plan = str(job.run / "jupyter_hpc_job.py"), str(job.run / "staging.json")
+    for words in (
+        ["stage-in", plan, str(output), str(link)],
+        ["run", "--once", "--plan", plan, "--scratch", str(link), "--results", str(output)],
+    ):
+        done = subprocess.run([sys.executable, sidecar, *words], capture_output=True, text=True)
+        assert done.returncode in (1, 74), done.stderr
+    assert "is not the folder that was made there" in done.stderr
+    assert not (output / "files" / "secret").exists()
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,23 @@ async def test_results_are_whole_though_the_job_goes_on(
         await fetch_results(runner, results, tmp_path / "file")
 
 
+async def test_no_file_is_written_through_a_link_that_was_fetched(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    """A program may leave a link that has the name of our draft; the second fetch meets it."""
+    files = tmp_path / "run" / "output" / "files"
+    files.mkdir(parents=True)
+    own = tmp_path / "profile"
+    own.write_text("mine", encoding="utf-8")
+    (files / "model.txt").write_text("theirs", encoding="utf-8")
+    (files / ".model.txt.part").symlink_to(own)
+    await note_run(runner, "5", str(tmp_path / "run"))
+    for _ in range(2):
+        await fetch_results(runner, await results_of(runner, "5"), tmp_path / "back")
+    assert own.read_text(encoding="utf-8") == "mine"
+    assert (tmp_path / "back/files/model.txt").read_text(encoding="utf-8") == "theirs"
+
+
 async def test_only_the_states_of_the_job_are_its_code(tmp_path: Path, runner: LocalRunner) -> None:
     output = tmp_path / "run" / "output"
     for name, code in {"state.json": 0, "files/state.json": 9}.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -265,3 +266,19 @@ async def test_the_script_finds_what_is_there(
         f"{tmp_path}/lab",
         f"{tmp_path}/tools/envs/x",
     }
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+async def test_an_environment_of_another_user_is_not_offered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It would run as this one, from the first session on."""
+    for name in ("mine", "theirs"):
+        for file in ("jupyter-lab", "activate"):
+            path = tmp_path / name / "bin" / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(0o755)
+    os.chown(tmp_path / "theirs", 65534, 65534)
+    runner = LocalRunner({"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    found = await shell_facts(runner, modules=False)
+    assert [each.name for each in found.environments] == [str(tmp_path / "mine")]

@@ -30,7 +30,9 @@ def state(path: str) -> bool | None:
     full = os.path.expandvars(os.path.expanduser(path))
     if os.path.exists(full):
         return True
-    return False if os.path.isdir("/" + full.split("/")[1]) and "$" not in full else None
+    if not full.startswith("/") or "$" in full:
+        return None
+    return False if os.path.isdir("/" + full.split("/")[1]) else None
 
 
 def plain(name: str) -> str:

@@ -41,7 +41,7 @@ from jupyter_hpc.batch.runtime.job.own_folder import (
 )
 from jupyter_hpc.batch.runtime.job.progress import begin_part, end_part
 from jupyter_hpc.batch.runtime.job.run_table import write_run_table
-from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, NoRoom, why_unsafe
+from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, NoRoom, identity, why_unsafe
 from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE, Plan, all_is_back, stage_in
 from jupyter_hpc.batch.runtime.log import log
 
@@ -198,6 +198,12 @@ def _run(options: Any) -> int:
     own = "-" + platform.node().split(".")[0] if os.environ.get("SLURM_NODEID", "0") != "0" else ""
     copy = None
     if options.plan:
+        if os.path.lexists(options.scratch):
+            try:
+                identity(Path(options.scratch))
+            except NoRoom as error:
+                log(f"nothing is copied from there: {error}")
+                return INCOMPLETE
         results = Path(options.results) / ("files" + own)
         copy = CopyBack(Path(options.scratch), results, Plan(options.plan))
     gpus = None

@@ -31,6 +31,8 @@ for lab in "$HOME"/*/bin/jupyter-lab "$HOME"/*/*/bin/jupyter-lab "$HOME"/*/envs/
     "${SCRATCH:-/nonexistent}"/*/bin/jupyter-lab "${SCRATCH:-/nonexistent}"/*/envs/*/bin/jupyter-lab; do
     [ -x "$lab" ] || continue
     folder=${lab%/bin/jupyter-lab}
+    # What another user made there would run as this one.
+    [ -O "$folder" ] && [ -O "$folder/bin" ] || continue
     if [ -d "$folder/conda-meta" ]; then
         say conda "$folder"
     elif [ -r "$folder/bin/activate" ]; then
