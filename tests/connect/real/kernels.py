@@ -32,11 +32,14 @@ class Kernel:
 
     def get(self, path: str) -> Any:
         """The answer of the Jupyter server to a question for JSON."""
-        return _wait_for(self._ask("GET", path))
+        return _wait_for(asyncio.wait_for(self._ask("GET", path), 60))
 
     def start(self, notebook: str, code: str) -> None:
-        """Let a kernel of that notebook, which need not exist, begin with `code`."""
-        _wait_for(self._start(notebook, code))
+        """Let a kernel of that notebook, which need not exist, begin with `code`.
+
+        Code that ends its kernel at once may end it before the kernel has said that it began.
+        """
+        _wait_for(asyncio.wait_for(self._start(notebook, code), 60))
 
     async def _start(self, notebook: str, code: str) -> None:
         wanted = {"path": notebook, "name": notebook, "type": "notebook"}
@@ -46,7 +49,9 @@ class Kernel:
         while True:
             said = await channels[0].read_message()
             assert said is not None, "the kernel's connection ended"
-            if json.loads(said)["msg_type"] == "execute_input":
+            message = json.loads(said)
+            state = message["content"].get("execution_state")
+            if message["msg_type"] == "execute_input" or state in ("restarting", "dead"):
                 channels[0].close()
                 return
 
