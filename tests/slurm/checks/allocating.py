@@ -168,7 +168,7 @@ async def refused(bench: Bench) -> None:
 
 
 async def exclusive_and_mistaken_options(bench: Bench) -> None:
-    progress, _ = await bench.salloc(partition="gpu", extra=("--exclusive",))
+    progress, _ = await bench.salloc(partition="gpu", tasks_per_node=1, extra=("--exclusive",))
     assert progress.job_id
     assert (await bench.job(progress.job_id)).cpus == 8
     mistaken = salloc_argv(Request(extra=("--no-such-option",)))
