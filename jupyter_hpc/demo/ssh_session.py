@@ -66,7 +66,8 @@ class Outflow(asyncio.BaseProtocol):
         self._pause()
 
     def resume_writing(self) -> None:
-        self._resume()
+        # Not within the transport's own writing: what comes then may close it half-written.
+        asyncio.get_running_loop().call_soon(self._resume)
 
 
 class HostSftp(asyncssh.SFTPServer):

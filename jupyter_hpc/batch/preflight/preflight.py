@@ -162,7 +162,7 @@ def _looked_for(
     unsent: list[tuple[Input, str]] = []
     for each in inputs:
         path = posixpath.normpath(each.path)
-        if _staged(path, subject.job) or path.startswith(FAR):
+        if path == "." or _staged(path, subject.job) or path.startswith(FAR):
             continue
         try:
             there = (subject.folder / path).exists()

@@ -265,7 +265,7 @@ class Controller:
         send_to_step(step, signal.SIGKILL)
 
     def hold(self, job: Job) -> None:
-        if job.state == PENDING:
+        if job.state == PENDING or job.goes_back:
             self.jobs.give_own_id(job)
             job.held = job.reason = "JobHeldUser"
             self.schedule()
@@ -285,7 +285,7 @@ class Controller:
         while job.completing:
             await job.changed.wait()
         job.goes_back = False
-        job.state, job.reason = PENDING, "BeginTime"
+        job.state, job.reason = PENDING, job.held or "BeginTime"
         job.restarts += 1
         job.shares, job.steps, job.exit, job.cancelled_by = (), [], (0, 0), None
         job.script_exit = None

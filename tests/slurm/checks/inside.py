@@ -98,9 +98,32 @@ fi
     assert said == ["run 0", "run 1"]
 
 
+async def a_job_puts_itself_back_and_waits(bench: Bench) -> None:
+    script = f"""#!/bin/bash
+{jobtext.IDENTITY}
+trap : TERM  # as a batch job of ours has
+{jobtext.requeue(jobtext.own_id())}
+{jobtext.hold(jobtext.own_id())}
+sleep 60
+"""
+    job_id = await bench.submit(script, BatchOptions(output="/dev/null", requeue=True))
+    seen = ""
+
+    async def held() -> bool:
+        nonlocal seen
+        job = await bench.job(job_id)
+        seen = f"{job.state} {job.reason}"
+        return seen == "PENDING JobHeldUser"
+
+    await until(held, lambda: f"the queue says {seen}", seconds=90)
+    await bench.client.cancel([job_id])
+    await bench.gone(job_id)
+
+
 CHECKS = (
     steps_of_a_script,
     a_chain_ends_its_own_tail,
     a_chain_holds_its_own_tail,
     a_job_puts_itself_back,
+    a_job_puts_itself_back_and_waits,
 )
