@@ -6,6 +6,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from jupyter_server.auth.decorator import authorized
+from tornado.httputil import HTTPHeaders
 from tornado.web import HTTPError, authenticated
 
 from jupyter_hpc.node.handlers.base import HpcHandler
@@ -68,8 +69,8 @@ class TensorboardPageHandler(HpcHandler):
             self.set_header(name, value)
         # Together with TensorBoard's own rules: no page of another site shows it in a frame.
         self.add_header("Content-Security-Policy", "frame-ancestors 'self'")
-        kind = page.headers.get("Content-Type", "")
-        if "html" not in kind and "javascript" not in kind:
+        kind = HTTPHeaders(page.headers).get("Content-Type", "").lower()
+        if "image/" in kind or "xml" in kind:
             # An image out of somebody's event file, opened as a page, runs no script here.
             self.add_header("Content-Security-Policy", "sandbox; default-src 'none'")
         self.finish(page.body)

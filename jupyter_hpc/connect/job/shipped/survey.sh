@@ -4,6 +4,10 @@
 #
 #   survey.sh            all of that
 #   survey.sh modules    names of modules that may hold a Jupyter; slow on some sites
+# Whether the files $@ are of this user or of root: what another one made would run as this one.
+ours() {
+    for file; do [ -O "$file" ] || [ "$(stat -L -c %u -- "$file")" = 0 ] || return 1; done
+}
 say() { printf '%s=%s\n' "$1" "$2"; }
 if [ "${1:-}" = modules ]; then
     command -v module >/dev/null 2>&1 || exit 0
@@ -31,8 +35,7 @@ for lab in "$HOME"/*/bin/jupyter-lab "$HOME"/*/*/bin/jupyter-lab "$HOME"/*/envs/
     "${SCRATCH:-/nonexistent}"/*/bin/jupyter-lab "${SCRATCH:-/nonexistent}"/*/envs/*/bin/jupyter-lab; do
     [ -x "$lab" ] || continue
     folder=${lab%/bin/jupyter-lab}
-    # What another user made there would run as this one.
-    [ -O "$folder" ] && [ -O "$folder/bin" ] || continue
+    ours "$folder" "$folder/bin" || continue
     if [ -d "$folder/conda-meta" ]; then
         say conda "$folder"
     elif [ -r "$folder/bin/activate" ]; then
