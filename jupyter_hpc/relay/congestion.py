@@ -1,10 +1,10 @@
-"""How much may be on its way, and how often that is acknowledged; pure, Python 3.8.
+"""How much may be on its way; pure, Python 3.8.
 
 A pipe over a slow line takes megabytes that then wait in buffers of kernels and SSH servers; a
 keystroke sent after them, and every sign of life, waits too. So only as much is on its way as
 the line carries in its round trip and a quarter of a second, or, where that is much, in twice
-its round trip. What it carries is learnt from the acknowledgements, which therefore come often
-on a slow line, and seldom on a fast one.
+its round trip. What it carries is learnt from the acknowledgements (inbox.py says how often
+they come).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ QUEUE_SECONDS = 0.25
 
 #: Where so much is on its way, a large frame takes no time. More than this waits in buffers only
 #: where as much is under way.
-_QUICK_BYTES = 1 << 20
+QUICK_BYTES = 1 << 20
 
 #: A rate is measured over at least so many seconds.
 _MIN_RATE_SECONDS = 0.1
@@ -44,11 +44,6 @@ class Congestion:
         self._since = now
         self._delivered_then = 0
 
-    @property
-    def slow(self) -> bool:
-        """Whether large frames would hold up small ones."""
-        return self.limit < _QUICK_BYTES
-
     def sent(self, count: int, now: float) -> None:
         """So many bytes were handed to the pipe."""
         self._handed += count
@@ -75,28 +70,9 @@ class Congestion:
             # A sender that had nothing to send says nothing about the line.
             self._rate += 0.3 * (rate - self._rate)
         under_way = self._rate * self._round_trip
-        wanted = int(under_way + min(self._rate * QUEUE_SECONDS, max(_QUICK_BYTES, under_way)))
+        wanted = int(under_way + min(self._rate * QUEUE_SECONDS, max(QUICK_BYTES, under_way)))
         if growing and limited:
             # The end is not found yet: where the way is long, this finds it sooner.
             wanted = max(wanted, 2 * self.limit)
         if limited or wanted > self.limit:
             self.limit = max(self._least, min(self._most, wanted))
-
-
-class Reports:
-    """How many received bytes are worth an acknowledgement: what comes in 20 ms."""
-
-    def __init__(self, least: int, most: int) -> None:
-        self.threshold = least
-        self._least = least
-        self._most = most
-        self._since = 0.0
-        self._bytes = 0
-
-    def received(self, count: int, now: float) -> None:
-        self._bytes += count
-        passed = now - self._since
-        if passed >= 0.05:
-            rate = self._bytes / passed
-            self.threshold = max(self._least, min(self._most, int(rate * 0.02)))
-            self._since, self._bytes = now, 0

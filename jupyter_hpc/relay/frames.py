@@ -36,8 +36,9 @@ RELAY_READY = b"\x01jupyter-hpc-relay\x02"
 OPEN, DATA, EOF, RST, CREDIT, BYE, ACK, PING, PONG = range(1, 10)
 NUMBERED = frozenset((OPEN, DATA, EOF, RST, CREDIT, BYE))
 
+# The head of a numbered frame, and the whole of one that is not.
 HEADER = struct.Struct(">BII")
-_WIDE_HEADER = struct.Struct(">BQ")
+WIDE_HEADER = struct.Struct(">BQ")
 
 #: The most payload that one DATA frame may carry, and the longest name of a target.
 MAX_PAYLOAD_BYTES = 1 << 18
@@ -161,21 +162,6 @@ def encode_refusal(status: int) -> bytes:
 
 def _reply(status: int, received: int = 0) -> bytes:
     return _REPLY.pack(MAGIC, status, received, BUILD.encode("ascii", "replace")[:16])
-
-
-def encode_frame(kind: int, stream: int = 0, value: int = 0) -> bytes:
-    """A frame without payload."""
-    return HEADER.pack(kind, stream, value)
-
-
-def encode_payload(kind: int, stream: int, payload: bytes | memoryview) -> bytes:
-    """An OPEN or DATA frame."""
-    return HEADER.pack(kind, stream, len(payload)) + payload
-
-
-def encode_wide(kind: int, number: int) -> bytes:
-    """An ACK, PING or PONG frame."""
-    return _WIDE_HEADER.pack(kind, number & 0xFFFFFFFFFFFFFFFF)
 
 
 def digest(text: str | bytes) -> bytes:

@@ -27,28 +27,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from jupyter_hpc.relay.congestion import Congestion, Reports
 from jupyter_hpc.relay.frames import (
     ACK,
     BYE,
-    CREDIT,
+    DATA,
     ENDED,
-    EOF,
-    MAX_PAYLOAD_BYTES,
     MAX_TARGET_BYTES,
+    NUMBERED,
     OPEN,
     PING,
     PONG,
     ProtocolError,
-    encode_frame,
-    encode_payload,
-    encode_wide,
 )
 from jupyter_hpc.relay.frames import RELAY_READY as RELAY_READY
 from jupyter_hpc.relay.inbox import Inbox
 from jupyter_hpc.relay.outbox import Carrier, Outbox
+from jupyter_hpc.relay.outbox import Limits as Limits
 from jupyter_hpc.relay.streams import Endpoint as Endpoint
-from jupyter_hpc.relay.streams import Limits as Limits
 from jupyter_hpc.relay.streams import Stream as Stream
 
 
@@ -66,16 +61,11 @@ class Mux:
         self.limits = limits or Limits()
         self._clock = clock
         self.ended = False
-        self.congested = False
         self._accept = accept
         self._on_bye = on_bye
         self._on_pong = on_pong
-        self._inbox = Inbox(self)
-        congestion = Congestion(
-            self.limits.least_flight, self.limits.first_flight, self.limits.unacked
-        )
-        self._outbox = Outbox(self.limits.pipe_queue, congestion, clock, self._on_less)
-        self._reports = Reports(min(1 << 15, self.limits.ack_every), self.limits.ack_every)
+        self._inbox = Inbox(min(1 << 15, self.limits.ack_every), self.limits.ack_every)
+        self.outbox = Outbox(self.limits, clock, self._on_less, self._on_full)
         self._streams: dict[int, Stream] = {}
         self._blocked: dict[Stream, None] = {}  # hold data until there is room, in their order
         self._last_stream = 0
@@ -93,19 +83,9 @@ class Mux:
         """How many streams are open."""
         return len(self._streams)
 
-    @property
-    def piece_size(self) -> int:
-        """How large a DATA frame may be, so that it does not hold up the others."""
-        return 1 << 15 if self._outbox.congestion.slow else MAX_PAYLOAD_BYTES
-
-    @property
-    def kept_cost(self) -> int:
-        """What is kept for replay, with what keeping it costs."""
-        return self._outbox.kept_cost
-
     def can_resume(self, peer_received: int) -> bool:
         """Whether the other end, having that many frames, still fits to what is kept."""
-        return not self.ended and self._outbox.can_resume(peer_received)
+        return not self.ended and self.outbox.can_resume(peer_received)
 
     def attach(self, pipe: Carrier, peer_received: int) -> None:
         """Go on over `pipe`, from the first frame that the other end does not have.
@@ -113,36 +93,66 @@ class Mux:
         The old pipe must not be read any more when the other end is told `received`.
         """
         self._inbox.new_pipe()
-        self._outbox.attach(pipe, peer_received)
-        self._check_congestion()
+        self.outbox.attach(pipe, peer_received)
 
     def detach(self) -> None:
         """The pipe is gone; keep everything for the next one."""
         self._inbox.new_pipe()
-        self._outbox.detach()
-        self._check_congestion()
+        self.outbox.detach()
 
     def pump(self) -> None:
         """Hand waiting frames to the pipe while it has room."""
-        self._outbox.pump()
-        self._check_congestion()
+        self.outbox.pump()
 
     def ping(self, token: int) -> None:
-        """Ask for a sign of life, and acknowledge; on_pong(token) is the answer."""
-        self._outbox.send_unnumbered(encode_wide(PING, token) + self._acknowledgement())
+        """Ask for a sign of life, acknowledge, and go on; on_pong(token) is the answer."""
+        self.outbox.signal((PING, token), self._acknowledgement())
+        self.outbox.pump()
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the attached pipe, in pieces of any size."""
-        self._inbox.feed(data)
-        self._reports.received(len(data), self._clock())
-        if self._inbox.unreported >= self._reports.threshold:
-            self._outbox.send_unnumbered(self._acknowledgement())
-        if self._outbox.kept_cost > 4 * self.limits.unacked:
+        for kind, number, value, payload in self._inbox.frames(data):
+            if kind == DATA:
+                stream = self._find(number)
+                if stream is not None:
+                    stream.take_data(payload, value)
+            elif kind in NUMBERED:
+                self._take(kind, number, value, payload)
+            else:
+                self._take_signal(kind, value)
+            if self.ended:
+                return  # which may happen in the middle of the bytes
+        if self._inbox.is_report_due(len(data), self._clock()):
+            self.outbox.signal(self._acknowledgement())
+        if self.outbox.kept_cost > 4 * self.limits.unacked:
             raise ProtocolError("the other end causes answers that it does not acknowledge")
 
-    def _acknowledgement(self) -> bytes:
+    def _take(self, kind: int, number: int, value: int, payload: bytes) -> None:
+        if kind == OPEN:
+            self._accept_stream(number, payload)
+        elif kind == BYE:
+            self.end()
+            if self._on_bye is not None:
+                self._on_bye(value)
+        else:
+            stream = self._find(number)
+            if stream is not None:
+                stream.take(kind, value)
+
+    def _take_signal(self, kind: int, number: int) -> None:
+        if kind == ACK:
+            self.outbox.acknowledge(number)
+        elif kind == PING:
+            self.outbox.signal((PONG, number), self._acknowledgement())
+        elif kind == PONG:
+            if self._on_pong is not None:
+                self._on_pong(number)
+        else:
+            raise ProtocolError(f"a frame of unknown type {kind}")
+
+    def _acknowledgement(self) -> tuple[int, int]:
         self._inbox.unreported = 0
-        return encode_wide(ACK, self._inbox.received)
+        return ACK, self._inbox.received
 
     # -- streams ----------------------------------------------------------------------
 
@@ -151,7 +161,7 @@ class Mux:
         return (
             not self.ended
             and len(self._streams) < self.limits.streams
-            and self._outbox.kept_cost < 2 * self.limits.unacked
+            and self.outbox.kept_cost < 2 * self.limits.unacked
         )
 
     def open(self, target: bytes, endpoint: Endpoint) -> Stream:
@@ -164,14 +174,14 @@ class Mux:
         stream = Stream(self, self._last_stream, target)
         stream.endpoint = endpoint
         self._streams[stream.number] = stream
-        self.enqueue(encode_payload(OPEN, stream.number, target))
+        self.outbox.send(OPEN, stream.number, payload=target)
         stream.update_pause()
         return stream
 
     def bye(self, code: int) -> None:
         """Tell the other end that the session is over, if a pipe takes it, and end it here."""
         if not self.ended:
-            self.enqueue(encode_frame(BYE, 0, code))
+            self.outbox.send(BYE, 0, code)
             self.end()
 
     def end(self) -> None:
@@ -180,22 +190,12 @@ class Mux:
         streams = list(self._streams.values())
         for stream in streams:
             self.forget(stream)
-        self._outbox.clear()
+        self.outbox.clear()
         for stream in streams:
             if stream.endpoint is not None:
                 stream.tell(stream.endpoint.on_reset, ENDED)
 
     # -- for Stream -------------------------------------------------------------------
-
-    def enqueue(self, frame: bytes) -> None:
-        """Number a frame, keep it, and send it as soon as the pipe has room."""
-        if not self.ended:
-            self._outbox.add(frame)
-            self._check_congestion()
-
-    def waiting_of(self, stream: Stream) -> int:
-        """What of the stream was enqueued and not sent."""
-        return self._outbox.waiting_of(stream.number)
 
     def wait_for_room(self, stream: Stream) -> None:
         """Flush this stream, after those that wait already, when there is room again."""
@@ -215,64 +215,7 @@ class Mux:
         self._streams.pop(stream.number, None)
         self._blocked.pop(stream, None)
 
-    def finish_if_done(self, stream: Stream) -> None:
-        if stream.sent_eof and stream.received_eof and not stream.finished:
-            self.forget(stream)
-
-    # -- for Inbox --------------------------------------------------------------------
-
-    def active(self) -> bool:
-        return not self.ended
-
-    def check_data(self, number: int, replayed: bool) -> None:
-        stream = self._find(number)
-        if stream is not None and stream.received_eof:
-            raise ProtocolError("data after the end of a stream")
-        if stream is not None and stream.receive_room <= 0 and not replayed:
-            raise ProtocolError("more data than the window allows")
-
-    def take_data(self, number: int, data: bytes) -> None:
-        stream = self._streams.get(number)
-        if stream is not None and stream.endpoint is not None:
-            stream.receive_room -= len(data)
-            stream.tell(stream.endpoint.on_data, data)
-
-    def take_frame(self, kind: int, number: int, value: int, payload: bytes) -> None:
-        if kind == OPEN:
-            self._accept_stream(number, payload)
-            return
-        if kind == BYE:
-            self.end()
-            if self._on_bye is not None:
-                self._on_bye(value)
-            return
-        stream = self._find(number)
-        if stream is None or stream.endpoint is None:
-            return  # it was reset here while this frame was on its way
-        if kind == CREDIT:
-            stream.send_room += value
-            stream.flush()
-        elif kind == EOF:
-            if stream.received_eof:
-                raise ProtocolError("a stream ended twice")
-            stream.received_eof = True
-            self.finish_if_done(stream)
-            stream.tell(stream.endpoint.on_eof)
-        else:
-            self.forget(stream)
-            stream.tell(stream.endpoint.on_reset, value)
-
-    def take_signal(self, kind: int, number: int) -> None:
-        if kind == ACK:
-            self._outbox.acknowledge(number)
-            self._check_congestion()
-        elif kind == PING:
-            self._outbox.send_unnumbered(encode_wide(PONG, number) + self._acknowledgement())
-        elif kind == PONG:
-            if self._on_pong is not None:
-                self._on_pong(number)
-        else:
-            raise ProtocolError(f"a frame of unknown type {kind}")
+    # -- for the pipe's frames, and for Outbox -------------------------------------------
 
     def _accept_stream(self, number: int, target: bytes) -> None:
         if self._accept is None:
@@ -298,14 +241,9 @@ class Mux:
         if stream is not None and stream.paused:
             stream.flush()
 
-    def _check_congestion(self) -> None:
-        """Stop or restart all local readers; restart at half, so that it does not flap."""
-        limit = self.limits.unacked // 2 if self.congested else self.limits.unacked
-        congested = self._outbox.kept_cost >= limit
-        if congested == self.congested:
-            return
-        self.congested = congested
-        while self._blocked and not self.congested:
+    def _on_full(self) -> None:
+        """Stop or restart all local readers."""
+        while self._blocked and not self.outbox.full:
             stream = next(iter(self._blocked))
             del self._blocked[stream]
             stream.flush()

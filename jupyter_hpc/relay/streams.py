@@ -5,31 +5,10 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from jupyter_hpc.relay.frames import (
-    CREDIT,
-    DATA,
-    EOF,
-    RST,
-    encode_frame,
-    encode_payload,
-)
-
-
-class Limits(NamedTuple):
-    """How much of everything; both ends must agree on `first_window` and `streams`."""
-
-    first_window: int = 1 << 18  # bytes that may be sent on a new stream without credit
-    most_window: int = 4 << 20  # what a window may grow to
-    growth: int = 32 << 20  # what all windows of a session may grow by, together
-    unacked: int = 8 << 20  # kept for replay; above it no local socket is read
-    backlog: int = 1 << 19  # of a stream, waiting for the pipe; above it its socket is not read
-    pipe_queue: int = 1 << 19  # handed to the pipe and not yet taken from it
-    first_flight: int = 1 << 18  # may be on its way before anything is known of the line
-    least_flight: int = 1 << 17  # may always be on its way
-    ack_every: int = 1 << 19  # received bytes that are acknowledged at once, at the most
-    streams: int = 1024  # open at the same time
+from jupyter_hpc.relay.frames import CREDIT, DATA, EOF, RST, ProtocolError
+from jupyter_hpc.relay.outbox import Limits, Outbox
 
 
 class Endpoint(Protocol):
@@ -55,19 +34,7 @@ class StreamOwner(Protocol):
     """The part of a Mux that its streams use."""
 
     limits: Limits
-    congested: bool
-
-    @property
-    def piece_size(self) -> int:
-        """How large a DATA frame may be."""
-        ...
-
-    def enqueue(self, frame: bytes) -> None:
-        """Number a frame, keep it, and send it as soon as the pipe has room."""
-
-    def waiting_of(self, stream: Stream) -> int:
-        """What of the stream was enqueued and not sent."""
-        ...
+    outbox: Outbox
 
     def wait_for_room(self, stream: Stream) -> None:
         """Flush this stream, after those that wait already, when there is room again."""
@@ -78,9 +45,6 @@ class StreamOwner(Protocol):
 
     def forget(self, stream: Stream) -> None:
         """The stream is over."""
-
-    def finish_if_done(self, stream: Stream) -> None:
-        """Both directions may have ended."""
 
 
 class Stream:
@@ -99,6 +63,7 @@ class Stream:
         self.finished = False
         self.paused = False
         self._mux = mux
+        self._outbox = mux.outbox
         self._uncredited = 0
         self._held: deque[bytes | memoryview] = deque()
         self._eof_wanted = False
@@ -109,7 +74,7 @@ class Stream:
         A memoryview need not be valid any longer than this call.
         """
         if not (self.finished or self.sent_eof or self._eof_wanted):
-            size = self._mux.piece_size
+            size = self._outbox.piece_size
             self._held.extend(data[start : start + size] for start in range(0, len(data), size))
             try:
                 self.flush()
@@ -125,22 +90,22 @@ class Stream:
     def flush(self) -> None:
         """Send what is held, as far as the window allows (a frame may begin within it)."""
         while self._held and self.send_room > 0 and not (self.finished or self._must_wait()):
-            if self._mux.congested:
+            if self._outbox.full:
                 self._mux.wait_for_room(self)
                 break
             piece = self._held.popleft()
             self.send_room -= len(piece)
-            self._mux.enqueue(encode_payload(DATA, self.number, piece))
+            self._outbox.send(DATA, self.number, payload=piece)
         if self._eof_wanted and not (self._held or self.sent_eof or self.finished):
             self.sent_eof = True
-            self._mux.enqueue(encode_frame(EOF, self.number))
-            self._mux.finish_if_done(self)
+            self._outbox.send(EOF, self.number)
+            self._forget_if_done()
         self.update_pause()
 
     def reset(self, code: int = 0) -> None:
         """End the stream in both directions, now."""
         if not self.finished:
-            self._mux.enqueue(encode_frame(RST, self.number, code))
+            self._outbox.send(RST, self.number, code)
             self._mux.forget(self)
 
     def consumed(self, count: int) -> None:
@@ -156,7 +121,38 @@ class Stream:
             self.growth += self.window
             self.window *= 2
         self.receive_room += grant
-        self._mux.enqueue(encode_frame(CREDIT, self.number, grant))
+        self._outbox.send(CREDIT, self.number, grant)
+
+    def take_data(self, data: bytes, before: int) -> None:
+        """A piece of a DATA frame has come, `before` bytes of which were here already."""
+        if self.received_eof:
+            raise ProtocolError("data after the end of a stream")
+        if self.receive_room <= 0 and not before:
+            raise ProtocolError("more data than the window allows")
+        if self.endpoint is not None:
+            self.receive_room -= len(data)
+            self.tell(self.endpoint.on_data, data)
+
+    def take(self, kind: int, value: int) -> None:
+        """A CREDIT, EOF or RST frame has come."""
+        if self.endpoint is None:
+            return
+        if kind == CREDIT:
+            self.send_room += value
+            self.flush()
+        elif kind == EOF:
+            if self.received_eof:
+                raise ProtocolError("a stream ended twice")
+            self.received_eof = True
+            self._forget_if_done()
+            self.tell(self.endpoint.on_eof)
+        else:
+            self._mux.forget(self)
+            self.tell(self.endpoint.on_reset, value)
+
+    def _forget_if_done(self) -> None:
+        if self.sent_eof and self.received_eof and not self.finished:
+            self._mux.forget(self)
 
     def tell(self, call: Callable[..., None], *values: object) -> None:
         """Call the endpoint. Its failure ends this stream, and nothing else of the session."""
@@ -169,11 +165,12 @@ class Stream:
     def _must_wait(self) -> bool:
         """Whether enough of this stream waits for the pipe; to go on, half of it must be gone."""
         backlog = self._mux.limits.backlog
-        return self._mux.waiting_of(self) >= (backlog // 2 if self.paused else backlog)
+        waiting = self._outbox.waiting.get(self.number, 0)
+        return waiting >= (backlog // 2 if self.paused else backlog)
 
     def update_pause(self) -> None:
         """Tell the endpoint to stop or go on reading, if that has changed."""
-        pause = bool(self._held) or self.send_room <= 0 or self._must_wait() or self._mux.congested
+        pause = bool(self._held) or self.send_room <= 0 or self._must_wait() or self._outbox.full
         if pause != self.paused and not self.finished and self.endpoint is not None:
             self.paused = pause
             self.tell(self.endpoint.on_pause if pause else self.endpoint.on_resume)

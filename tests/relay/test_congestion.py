@@ -8,10 +8,12 @@ from collections import deque
 
 import pytest
 
-from jupyter_hpc.relay.congestion import Congestion, Reports
-from jupyter_hpc.relay.frames import DATA, PING, encode_payload, encode_wide
+from jupyter_hpc.relay.congestion import QUICK_BYTES, Congestion
+from jupyter_hpc.relay.frames import DATA, PING
+from jupyter_hpc.relay.inbox import Inbox
 from jupyter_hpc.relay.mux import Endpoint, Mux, Stream
-from jupyter_hpc.relay.outbox import Outbox
+from jupyter_hpc.relay.outbox import Limits, Outbox
+from tests.relay.wire import encode_payload, encode_wide
 
 STEP = 0.002
 
@@ -231,7 +233,7 @@ def test_a_pause_does_not_make_a_quick_line_slow() -> None:
         congestion.sent(1 << 20, now)
         congestion.acknowledged(1 << 20, now + 0.005, limited=True)
     quick = congestion.limit
-    assert quick > 1 << 20 and not congestion.slow
+    assert quick > QUICK_BYTES
     for _ in range(100):  # a key now and then
         now += 0.5
         congestion.sent(10, now)
@@ -243,10 +245,10 @@ def test_a_pause_does_not_make_a_quick_line_slow() -> None:
 
 def test_a_quick_line_is_acknowledged_seldom_and_a_slow_one_often() -> None:
     for rate, expected in ((300e6, 1 << 19), (4e6, 80_000), (50e3, 1 << 15)):
-        reports = Reports(1 << 15, 1 << 19)
+        inbox = Inbox(1 << 15, 1 << 19)
         for number in range(1000):
-            reports.received(int(rate / 1000), number / 1000)
-        assert reports.threshold == pytest.approx(expected, rel=0.1)
+            inbox.is_report_due(int(rate / 1000), number / 1000)
+        assert inbox.threshold == pytest.approx(expected, rel=0.1)
 
 
 class Written:
@@ -265,11 +267,12 @@ class Written:
 def test_a_full_line_asks_what_has_arrived() -> None:
     """Else both ends would wait for the next tick: one for room, one for more to report."""
     pipe = Written()
-    outbox = Outbox(1 << 20, Congestion(10_000, 10_000, 10_000), lambda: 0.0, lambda stream: None)
+    limits = Limits(pipe_queue=1 << 20, least_flight=10_000, first_flight=10_000, unacked=10_000)
+    outbox = Outbox(limits, lambda: 0.0, lambda stream: None, lambda: None)
     outbox.attach(pipe, 0)
     frames = [encode_payload(DATA, 1, bytes(8_000)) for _ in range(6)]
-    for frame in frames:
-        outbox.add(frame)
+    for _ in frames:
+        outbox.send(DATA, 1, payload=bytes(8_000))
     question = encode_wide(PING, 0)
     assert pipe.frames == [*frames[:2], question]
     outbox.acknowledge(2)

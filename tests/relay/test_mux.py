@@ -25,7 +25,7 @@ def test_a_stream_carries_both_directions_and_both_ends() -> None:
     world.settle()
     assert bytes(end.data) == b"answer" and end.eof
     assert world.proxy.streams == world.relay.streams == 0
-    assert world.proxy.kept_cost == world.relay.kept_cost == 0
+    assert world.proxy.outbox.kept_cost == world.relay.outbox.kept_cost == 0
 
 
 def _conversation(world: World) -> None:

@@ -61,7 +61,7 @@ def test_reading_stops_while_nothing_is_acknowledged() -> None:
                 end.stream.send(bytes(100))  # type: ignore[union-attr]
         rounds += 1
         assert rounds < 100
-    assert world.proxy.kept_cost < limits.unacked + 4 * 200
+    assert world.proxy.outbox.kept_cost < limits.unacked + 4 * 200
     world.reconnect()
     world.settle()
     assert not any(end.paused for end in ends)
@@ -127,7 +127,7 @@ def test_more_than_the_limit_at_once_is_held_and_shared_fairly() -> None:
     for end, data in zip(ends, sent, strict=True):
         for start in range(0, len(data), 100):
             end.stream.send(data[start : start + 100])  # type: ignore[union-attr]
-    assert world.proxy.kept_cost < 2 * limits.unacked
+    assert world.proxy.outbox.kept_cost < 2 * limits.unacked
     while min((len(end.data) for end in world.relay_ends.values()), default=0) < 1000:
         assert world.move(), "a stream starves"
         most = max((len(end.data) for end in world.relay_ends.values()), default=0)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_hpc.relay import frames
-from jupyter_hpc.relay.frames import ProtocolError, encode_frame, encode_payload, encode_wide
+from jupyter_hpc.relay.frames import ProtocolError
 from jupyter_hpc.relay.mux import Mux, Stream
-from tests.relay.wire import SMALL, End, Wire, World
+from tests.relay.wire import SMALL, End, Wire, World, encode_frame, encode_payload, encode_wide
 
 BAD_FRAMES = {
     "unknown type": encode_frame(77, 1, 0),
@@ -80,7 +80,7 @@ def test_answers_that_nobody_takes_are_bounded() -> None:
     with pytest.raises(ProtocolError):
         for number in range(1, 100_000):
             world.relay.receive(encode_payload(frames.OPEN, number, b""))
-    assert world.relay.kept_cost < 5 * SMALL.unacked
+    assert world.relay.outbox.kept_cost < 5 * SMALL.unacked
 
 
 @settings(max_examples=300, deadline=None)

@@ -14,6 +14,7 @@ from tests.relay.harness import (
     RelayProcess,
     unix_server,
 )
+from tests.relay.wire import encode_frame, encode_wide
 from tests.waiting import until
 
 
@@ -40,8 +41,8 @@ async def test_an_abandoned_attempt_that_comes_late_is_refused(node: RelayProces
         late.say(hello(attempt=attempt))
         assert late.reply().status == frames.STALE
         assert late.ended()
-    first.say(frames.encode_wide(frames.PING, 7))
-    assert first.socket.recv(9) == frames.encode_wide(frames.PONG, 7), "the live pipe was harmed"
+    first.say(encode_wide(frames.PING, 7))
+    assert first.socket.recv(9) == encode_wide(frames.PONG, 7), "the live pipe was harmed"
     again = Raw(node)
     again.say(hello(attempt=6))
     assert again.reply().status == frames.RESUMED
@@ -67,7 +68,7 @@ async def test_a_count_that_cannot_be_ends_the_session(node: RelayProcess) -> No
 
 async def test_a_broken_frame_ends_the_session(node: RelayProcess) -> None:
     raw = Raw(node)
-    raw.say(raw.proven(hello()) + frames.encode_frame(99, 1, 1))
+    raw.say(raw.proven(hello()) + encode_frame(99, 1, 1))
     assert raw.reply().status == frames.NEW
     assert raw.ended()
     again = Raw(node)
@@ -77,10 +78,10 @@ async def test_a_broken_frame_ends_the_session(node: RelayProcess) -> None:
 
 async def test_hello_in_single_bytes(node: RelayProcess) -> None:
     raw = Raw(node)
-    for byte in raw.proven(hello()) + frames.encode_wide(frames.PING, 3):
+    for byte in raw.proven(hello()) + encode_wide(frames.PING, 3):
         raw.say(bytes((byte,)))
     assert raw.reply().status == frames.NEW
-    assert raw.socket.recv(9) == frames.encode_wide(frames.PONG, 3)
+    assert raw.socket.recv(9) == encode_wide(frames.PONG, 3)
 
 
 async def test_no_hello_in_time_is_closed(tmp_path: Path) -> None:

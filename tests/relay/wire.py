@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jupyter_hpc.relay.frames import HEADER, WIDE_HEADER
 from jupyter_hpc.relay.mux import Limits, Mux, Stream
 
 SMALL = Limits(
@@ -14,6 +15,21 @@ SMALL = Limits(
     ack_every=128,
     streams=8,
 )
+
+
+def encode_frame(kind: int, stream: int = 0, value: int = 0) -> bytes:
+    """A frame without payload."""
+    return HEADER.pack(kind, stream, value)
+
+
+def encode_payload(kind: int, stream: int, payload: bytes) -> bytes:
+    """An OPEN or DATA frame."""
+    return HEADER.pack(kind, stream, len(payload)) + payload
+
+
+def encode_wide(kind: int, number: int) -> bytes:
+    """An ACK, PING or PONG frame."""
+    return WIDE_HEADER.pack(kind, number)
 
 
 class End:
@@ -91,6 +107,9 @@ class World:
         self.proxy_ends[end.stream.number] = end
         return end
 
+    def _kept(self) -> tuple[int, int]:
+        return self.proxy.outbox.kept_cost, self.relay.outbox.kept_cost
+
     def reconnect(self) -> None:
         """The old pipe with all that was on its way is gone; a new one resumes."""
         self.up, self.down = Wire(), Wire()
@@ -106,7 +125,9 @@ class World:
         self.proxy.receive(back)
         self.proxy.pump()
         self.relay.pump()
-        self.most_kept = max(self.most_kept, self.proxy.kept_cost, self.relay.kept_cost)
+        self.most_kept = max(
+            self.most_kept, self.proxy.outbox.kept_cost, self.relay.outbox.kept_cost
+        )
         return len(data) + len(back)
 
     def settle(self) -> None:
@@ -119,6 +140,8 @@ class World:
                     moved += 1
             if not moved:
                 self.proxy.ping(1)
-                if not self.up.bytes or (not self.proxy.kept_cost and not self.relay.kept_cost):
+                if not self.up.bytes or (
+                    not self.proxy.outbox.kept_cost and not self.relay.outbox.kept_cost
+                ):
                     return
         raise AssertionError("it never settles")

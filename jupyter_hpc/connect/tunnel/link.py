@@ -215,12 +215,6 @@ class Link:
 
     def _check(self, reply: frames.Reply) -> None:
         if reply.status in (frames.NEW, frames.RESUMED):
-            if not self._mux.can_resume(reply.received):
-                self._lose_session()
-                raise ConnectError(
-                    "The relay on the node counts otherwise than this end does.",
-                    "A new session with it will be tried.",
-                )
             return
         if reply.status == frames.SUPERSEDED:
             self._on_taken()
@@ -228,10 +222,17 @@ class Link:
         raise refused(reply.status)
 
     def _attached(self, pipe: BytePipe, reply: frames.Reply, rest: bytes) -> None:
+        self._note_received()
+        try:
+            self._mux.attach(pipe, reply.received)
+        except frames.ProtocolError as error:
+            self._lose_session()
+            raise ConnectError(
+                "The relay on the node counts otherwise than this end does.",
+                "A new session with it will be tried.",
+            ) from error
         self.relay_build = reply.build
         self._established = True
-        self._note_received()
-        self._mux.attach(pipe, reply.received)
         self._handshake = None
         self._set_state("up")
         how = "resumed" if reply.status == frames.RESUMED else "with a new session"
@@ -262,7 +263,7 @@ class Link:
         pipe, self._pipe = self._pipe, None
         if pipe is not None:
             pipe.close()
-        self._mux.detach()
+            self._mux.detach()
 
     # -- called by pipe and mux ---------------------------------------------------------
 
@@ -339,7 +340,6 @@ class Link:
             self._set_state("suspect")
             self._on_event(LinkSuspect(self.silence))
         self._mux.ping(int(time.monotonic() * 1e6))
-        self._mux.pump()
 
 
 def session_taken() -> SessionTaken:

@@ -66,7 +66,7 @@ async def test_a_forward_to_a_unix_socket_survives_a_cut(world: World) -> None:
             assert await client.reader.readexactly(3) == b"one"
             await world.cut()
             client.writer.write(b"two")
-            await until(lambda: world.link._mux.kept_cost)
+            await until(lambda: world.link._mux.outbox.kept_cost)
             await world.plug()
             assert await asyncio.wait_for(client.reader.readexactly(3), PATIENCE) == b"two"
 

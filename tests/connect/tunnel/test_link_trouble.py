@@ -23,6 +23,7 @@ from tests.relay.harness import (
     SocketPipe,
     unix_server,
 )
+from tests.relay.wire import encode_wide
 from tests.waiting import until
 
 
@@ -105,7 +106,7 @@ async def test_bytes_of_an_old_pipe_do_not_count(node: RelayProcess) -> None:
 )
 async def test_frames_right_behind_the_answer_are_kept(cut: int) -> None:
     """A relay that resumes replays at once: answer and frames may come in any pieces."""
-    behind = frames.encode_wide(frames.PONG, 1) * 20
+    behind = encode_wide(frames.PONG, 1) * 20
     watched = Watched()
     with pytest.raises(ConnectError):
         await watched.link.attach(ForgedPipe(frames.NEW, length=7, closes=True, at_once=True))
