@@ -7,8 +7,8 @@ import os
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import click
 from jupyter_core.paths import jupyter_data_dir
@@ -17,9 +17,7 @@ from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.process import soon
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, PausingPrompter
-from jupyter_hpc.connect.events import Event, Ready
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.sentences import as_json
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.errors import UsageError
@@ -75,9 +73,9 @@ async def _demo(
     view = LiveView() if terminal else LineView()
     records = DemoRecords(folder, Records())
 
-    def sink(event: Event) -> None:
-        view.show(as_json(event, manager.name, time.time()))
-        if isinstance(event, Ready):
+    def show(fields: dict[str, Any]) -> None:
+        view.show(fields)
+        if fields["event"] == "ready":
             click.echo(
                 f"\n  {manager.browser_url}\n\nCtrl-C takes the demo cluster down.", err=True
             )
@@ -102,7 +100,7 @@ async def _demo(
         log = current_log()
         asking = terminal_prompter() if terminal else NoPrompter()
         prompter = HidingPrompter(PausingPrompter(asking, view), log.redact)
-        manager = DemoManager(options, prompter, sink, records)
+        manager = DemoManager(options, prompter, show, records)
         log.keep(manager.name, records.log_file, show_line)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, on_signal)

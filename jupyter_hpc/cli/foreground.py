@@ -17,7 +17,7 @@ from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.process import Output, more_files, outlive_terminal, soon
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
-from jupyter_hpc.connect.events import Ended, Event, Failed, Starting, Warned
+from jupyter_hpc.connect.events import Ended, Failed, Starting, Warned
 from jupyter_hpc.connect.job.existing import Choice, check_limits, choose, mismatch
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
@@ -152,19 +152,19 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
     def reader_gone() -> None:
         manager.on_event(Warned(_READER_GONE))
 
-    output = Output(print_json if shown.as_json else view.show, reader_gone)
+    def show(fields: dict[str, Any]) -> None:
+        log.rename(fields["cluster"])
+        (print_json if shown.as_json else view.show)(fields)
 
-    def sink(event: Event) -> None:
-        log.rename(manager.name)
-        output(as_json(event, manager.name, time.time()))
+    output = Output(show, reader_gone)
 
     def terminal_gone() -> None:
         output.close()
         manager.on_event(Warned(_TERMINAL_GONE))
 
     more_files()
-    prompter = HidingPrompter(terminal_prompter() if asks else NoPrompter(), log.redact)
-    manager = Manager(options, prompter, sink, records)
+    prompter = HidingPrompter(terminal_prompter(), log.redact) if asks else NoPrompter()
+    manager = Manager(options, prompter, output, records)
     log.keep(manager.name, records.log_file, show_line)
     caught: list[int] = []
     loop = asyncio.get_running_loop()

@@ -11,14 +11,12 @@ import json
 import logging
 import signal
 import sys
-import time
+from typing import Any
 
 from jupyter_hpc.cli.conversation import Line, LinePrompter
 from jupyter_hpc.cli.process import more_files, soon
 from jupyter_hpc.cli.verbose import HidingPrompter
-from jupyter_hpc.connect.events import Event
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.sentences import as_json
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.connect.session.store import Records
@@ -44,15 +42,14 @@ async def _manage(options: ConnectOptions, log: Log, verbose: int) -> int:
     line = Line(on_command)
     log.show(verbose, lambda text: line.send({"log": text}))
 
-    def sink(event: Event) -> None:
-        if manager is not None:
-            log.rename(manager.name)
-            line.send({"event": as_json(event, manager.name, time.time())})
+    def show(fields: dict[str, Any]) -> None:
+        log.rename(fields["cluster"])
+        line.send({"event": fields})
 
     records = Records()
     prompter = HidingPrompter(LinePrompter(line), log.redact)
     try:
-        manager = Manager(options, prompter, sink, records, keep_page=_KEEP_PAGE_SECONDS)
+        manager = Manager(options, prompter, show, records, keep_page=_KEEP_PAGE_SECONDS)
         log.keep(manager.name, records.log_file, lambda text: line.send({"tell": text}))
         loop = asyncio.get_running_loop()
         leave = SessionCommand.LEAVE

@@ -48,6 +48,7 @@ class ClusterConnections:
 
     `wanted` is the transport that was asked for, or "auto"; `remembered` the one that
     worked on this cluster before. `transport` is the one in use, with the reason for it.
+    `prompter` is whoever can be asked. It is a Runner: see `run`.
     """
 
     def __init__(self, profile: Profile, wanted: str, remembered: str, prompter: Prompter) -> None:
@@ -56,7 +57,7 @@ class ClusterConnections:
         self._profile = profile
         self._wanted = wanted
         self._remembered = remembered
-        self._prompter = prompter
+        self.prompter = prompter
         self._ring = KeyRing()
         self._connections: Connections | None = None
         self._node: Connection | None = None
@@ -77,20 +78,21 @@ class ClusterConnections:
         return self._connections.login
 
     @property
-    def prompter(self) -> Prompter:
-        """Whoever can be asked."""
-        return self._prompter
-
-    @property
     def alive(self) -> bool:
         return self._connections is not None and not self._connections.login.closed
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
+    ) -> Completed:
+        """Run `argv` on the login host, over the connection of that moment; see Runner.run."""
+        return await self.login.runner.run(argv, stdin=stdin, timeout=timeout)
 
     async def log_in(self, *, ask: bool, reachable: Reachable | None = None) -> None:
         """A new login connection in place of the old one.
 
         Without `ask` nothing is begun that a person would have to answer.
         """
-        prompter = self._prompter if ask else NoPrompter()
+        prompter = self.prompter if ask else NoPrompter()
         if self._needs_person and not ask:
             if reachable is not None:
                 reachable.close()
@@ -254,23 +256,6 @@ class ClusterConnections:
         if self._connections is not None:
             self._connections.close()
             self._connections = None
-
-
-def _no_login() -> Unreachable:
-    return Unreachable("There is no connection to the login host.", "It is being made again.")
-
-
-class CurrentRunner:
-    """Runs commands over whichever login connection there is at that moment."""
-
-    def __init__(self, connections: ClusterConnections) -> None:
-        self._connections = connections
-
-    async def run(
-        self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
-    ) -> Completed:
-        """Run `argv` on the login host; see Runner.run for the contract."""
-        return await self._connections.login.runner.run(argv, stdin=stdin, timeout=timeout)
 
 
 async def unless_interrupted(awaited: Awaitable[T], link: Link | None) -> T:

@@ -10,7 +10,7 @@ from jupyter_hpc.connect.events import Event
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.job.request import request_for, session_name
 from jupyter_hpc.connect.options import ConnectOptions
-from jupyter_hpc.connect.session.connections import ClusterConnections, CurrentRunner
+from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Request
@@ -68,11 +68,13 @@ class SessionContext:
     connections: ClusterConnections
     launch: Launch
     listener: SessionListener
+    ends_at: float | None = None  #: the time limit of its job, by this laptop's clock
+    longest_limit: int = 0  #: in seconds; the largest that a job of the session had
 
     @property
     def slurm(self) -> SlurmClient:
         """Slurm, over whichever login there is when it is asked."""
-        return SlurmClient(CurrentRunner(self.connections))
+        return SlurmClient(self.connections)
 
     @property
     def job_name(self) -> str:

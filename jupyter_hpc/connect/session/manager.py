@@ -14,20 +14,21 @@ import secrets
 import socket
 import time
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.schema import check_options
 from jupyter_hpc.clusters.user_settings import notify_settings
-from jupyter_hpc.connect.events import Answered, Asked, Ended, Event, PersonNeeded, Sink, Warned
+from jupyter_hpc.connect.events import Answered, Asked, Ended, Event, PersonNeeded, Warned
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.proxy.server import LocalProxy
-from jupyter_hpc.connect.sentences import sentence
+from jupyter_hpc.connect.sentences import as_json
 from jupyter_hpc.connect.session.actions import SessionActions
 from jupyter_hpc.connect.session.commands import Questions, SessionCommand
-from jupyter_hpc.connect.session.connections import ClusterConnections, CurrentRunner
+from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.notify.notices import Notices
 from jupyter_hpc.connect.session.status import SessionStatus
@@ -63,14 +64,15 @@ def check(profile: Profile, options: ConnectOptions) -> None:
 class Manager:
     """One session as its user sees it; the listener of the supervisor that keeps its job.
 
-    `keep_page` seconds the page stays after the job's end.
+    `show` gets every event as `--json` prints it. `keep_page` seconds the page stays after the
+    job's end.
     """
 
     def __init__(
         self,
         options: ConnectOptions,
         prompter: Prompter,
-        sink: Sink,
+        show: Callable[[dict[str, Any]], None],
         records: Records,
         *,
         keep_page: float = 0.0,
@@ -81,7 +83,7 @@ class Manager:
         self.name = self._session_name(records)
         self.port = 0
         self._prompter = prompter
-        self._sink = sink
+        self._show = show
         self._records = records
         self._keep_page = keep_page
         self._secret = secrets.token_urlsafe(32)
@@ -92,7 +94,7 @@ class Manager:
         self._notify_settings = notify_settings()
         self._notices: Notices | None = None  # before it is ready, nothing is worth one
         self._link: Link | None = None
-        self._runner: CurrentRunner | None = None
+        self._connections: ClusterConnections | None = None
         self._leaving = False
         self._again = asyncio.Event()
         self._questions = Questions(self.on_event)
@@ -169,7 +171,7 @@ class Manager:
         settings = self.profile.jupyter
         wanted = self.options.via or settings.transport
         connections = ClusterConnections(self.profile, wanted, memory.transport, self._prompter)
-        self._runner = CurrentRunner(connections)
+        self._connections = connections
         launch = Launch(self.options.launch, memory.launch, settings.launch, self._learn_launch)
         context = SessionContext(self.profile, self.options, connections, launch, self)
         self._supervisor = Supervisor(context)
@@ -314,11 +316,12 @@ class Manager:
     # -- what is shown ------------------------------------------------------------------
 
     def on_event(self, event: Event) -> None:
+        fields = as_json(event, self.name, time.time())
         level = logging.WARNING if isinstance(event, Warned) else logging.INFO
-        _log.log(level, "event %s: %s", event.name, sentence(event))
+        _log.log(level, "event %s: %s", event.name, fields["text"])
         self._status.take(event)
         self._write_record()
-        self._sink(event)
+        self._show(fields)
         if self._notices is None and event.name == "ready":
             self._notices = Notices(self._notify_settings, lambda: self.name, self.on_event)
             self.on_link(self._link)
@@ -343,7 +346,7 @@ class Manager:
         self._link = link
         if self._notices is not None:
             token = self._supervisor.token if self._supervisor is not None else ""
-            self._notices.on_link(link, self._runner, token, self.profile.slurm.poll_seconds)
+            self._notices.on_link(link, self._connections, token, self.profile.slurm.poll_seconds)
         if self._proxy is None:
             return
         if link is None:
@@ -364,8 +367,8 @@ class Manager:
         return SessionStatus(self.name, self.profile.title or self.name, self.port)
 
     def _snapshot(self) -> dict[str, Any]:
-        renewal = self._supervisor.renewal.offer if self._supervisor is not None else ""
-        return {**self._status.snapshot(), "renewal": renewal if self.state in _SERVED else ""}
+        served = self._supervisor if self.state in _SERVED else None
+        return {**self._status.snapshot(), "renewal": served.renewal.offer if served else ""}
 
     def _write_record(self) -> None:
         status = self._status

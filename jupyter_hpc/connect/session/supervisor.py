@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
@@ -34,16 +34,21 @@ from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import JobOpener, OpenJob, open_server
 from jupyter_hpc.connect.sentences import DIRECT_WARNING, PLAIN_WARNING, stays, ways_back
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.session.connections import CurrentRunner, unless_interrupted
+from jupyter_hpc.connect.session.connections import unless_interrupted
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.notify.memory_kills import MemoryKillWatch
 from jupyter_hpc.connect.session.outage import Outage
-from jupyter_hpc.connect.session.pipe_source import JobOver, PipeSource, ServerGone
 from jupyter_hpc.connect.session.reconnect import LoginReconnect, PipeReconnect
 from jupyter_hpc.connect.session.renew.renewal import Renewal, Renewed
 from jupyter_hpc.connect.session.renew.successor import Successor
 from jupyter_hpc.connect.session.retry import Restarts, Retry
-from jupyter_hpc.connect.session.serving import ServerStart, why_ended
+from jupyter_hpc.connect.session.serving import (
+    JobOver,
+    PipeSource,
+    ServerGone,
+    ServerStart,
+    why_ended,
+)
 from jupyter_hpc.connect.session.watch import IdleRelease, JobWatch, TimeLimitWarnings, idle_seconds
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import HpcError, SessionEnded
@@ -67,19 +72,15 @@ class Supervisor:
         self.link: Link | None = None
         self._context = context
         self._options = context.options
-        self._connections = connections = context.connections
-        self._ending = JobEnding(connections)
+        self._connections = context.connections
         self._listener = listener = context.listener
         self._tell = listener.on_event
         self._outage = Outage(listener.on_event)
         self._retry = Retry(self._outage)
-        self._logins = LoginReconnect(connections, self._outage, self._retry)
         self._commands: asyncio.Queue[SessionCommand] = asyncio.Queue()
         self._opener: JobOpener | None = None
         self._opened: OpenJob | None = None
-        self._ends_at: float | None = None
         self._memory: MemoryKillWatch | None = None
-        self.renewal = Renewal(context)
         self._successor: Successor | None = None
         self._served = False  # Jupyter has answered
         self._settling = False  # the job is being given back
@@ -88,6 +89,19 @@ class Supervisor:
     def profile(self) -> Profile:
         """The cluster's profile, with what was answered when the job was asked for."""
         return self._context.profile
+
+    @cached_property
+    def renewal(self) -> Renewal:
+        """How the session goes on in another job."""
+        return Renewal(self._context)
+
+    @property
+    def _logins(self) -> LoginReconnect:
+        return LoginReconnect(self._connections, self._outage, self._retry)
+
+    @property
+    def _ending(self) -> JobEnding:
+        return JobEnding(self._connections)
 
     @property
     def job_id(self) -> str:
@@ -134,7 +148,7 @@ class Supervisor:
         self, argv: Sequence[str], stdin: bytes | None, timeout: float
     ) -> Completed:
         """One command on the login host, over the session's own connection."""
-        return await self._connections.login.runner.run(argv, stdin=stdin, timeout=timeout)
+        return await self._connections.run(argv, stdin=stdin, timeout=timeout)
 
     async def run(self) -> Ended:
         """The session until it is over; raises HpcError if it could not be opened."""
@@ -217,7 +231,7 @@ class Supervisor:
             self.profile,
             self._options,
             self._context.launch,
-            CurrentRunner(self._connections),
+            self._connections,
             self._tell,
             self._listener.on_number,
             self._connections.prompter,
@@ -226,12 +240,13 @@ class Supervisor:
         self._context.profile = opener.profile  # with what was answered meanwhile
         self._tell(Running(opened.job.job_id, opened.node))
         self._note_job(opened.job)
-        restarts = Restarts()
+        restarts: Restarts | None = None
         while True:
             try:
                 return await self._logins.through(partial(self._serve, opened))
             except ServerGone as gone:
                 end = await self._how_server_ended(opened)
+                restarts = restarts or Restarts()
                 restarting = restarts.allow(out_of_memory=end.out_of_memory)
                 text = end.text(self.job_id, self._listener.name, restarting=restarting)
                 if not restarting:
@@ -260,7 +275,7 @@ class Supervisor:
         text = f"{which} was asked for before that, and the session goes on in it when it starts."
         self._tell(Warned(f"{ended.text} {text}"))
         opener.follow(job_id, own=maker is not None and maker.own)
-        self._served, self._ends_at = False, None
+        self._served, self._context.ends_at = False, None
         opened = await self._logins.through(opener.open)
         self._tell(Running(opened.job.job_id, opened.node))
         return opened
@@ -311,7 +326,7 @@ class Supervisor:
         memory, self._memory = self._memory, None
         if self.address is None:
             return ServerEnd()
-        slurm, kills = SlurmClient(CurrentRunner(self._connections)), memory.count if memory else 0
+        slurm, kills = SlurmClient(self._connections), memory.count if memory else 0
         return await how_server_ended(
             self._connections.on_node, slurm, self.address, opened.job, kills
         )
@@ -326,13 +341,13 @@ class Supervisor:
 
     async def _stay(self, keep: asyncio.Task[Any]) -> Ended:
         """Until the job is over or nothing more can be done; raises ServerGone, JobOver."""
-        slurm = SlurmClient(CurrentRunner(self._connections))
+        slurm = SlurmClient(self._connections)
         poll_seconds = self.profile.slurm.poll_seconds
         watch = JobWatch(
             self.job_id, poll_seconds, slurm.job, self._note_job, self._tell, self._cut
         )
         job = asyncio.create_task(watch.run())
-        warn = asyncio.create_task(TimeLimitWarnings(self._tell).run(lambda: self._ends_at))
+        warn = asyncio.create_task(TimeLimitWarnings(self._tell).run(lambda: self._context.ends_at))
         renewal = asyncio.create_task(self.renewal.run(self.job_id, self.link, self.token))
         tasks = [keep, job, warn, renewal]
         if self.link is not None:
@@ -350,7 +365,7 @@ class Supervisor:
                 await task
             if job in done:
                 raise JobOver
-            return self._end(await JobEnding(self._connections).release(self.job_id))
+            return self._end(await self._ending.release(self.job_id))
         except SessionEnded:
             raise JobOver from None
         finally:
@@ -363,6 +378,6 @@ class Supervisor:
     def _note_job(self, job: Job) -> None:
         if job.time_left is not None:
             # Counted from now on this laptop: the cluster's clock and zone may differ.
-            self._ends_at = time.time() + job.time_left
-        self.renewal.note(job, self._ends_at)
+            self._context.ends_at = time.time() + job.time_left
+        self._context.longest_limit = max(self._context.longest_limit, job.time_limit or 0)
         self._listener.on_job(job)

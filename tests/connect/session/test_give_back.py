@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.session.pipe_source import ServerGone
+from jupyter_hpc.connect.session.serving import ServerGone
 from jupyter_hpc.errors import (
     HostKeyChanged,
     HpcError,

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from jupyter_hpc.connect.events import Ended, Event, Pending, Ready, Starting
+from jupyter_hpc.connect.events import Ended, Pending, Ready, Starting
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import manager as module
@@ -74,10 +74,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def session(records: Records, events: list[Event] | None = None, **options: Any) -> Manager:
+def session(records: Records, shown: list[dict[str, Any]] | None = None, **options: Any) -> Manager:
     wanted = ConnectOptions(options.pop("name", "ulysses"), port=free_port(), **options)
-    sink = (events if events is not None else []).append
-    return Manager(wanted, NoPrompter(), sink, records)
+    show = (shown if shown is not None else []).append
+    return Manager(wanted, NoPrompter(), show, records)
 
 
 async def started(manager: Manager) -> tuple[asyncio.Task[Ended], Supervised]:
@@ -102,12 +102,12 @@ async def test_the_port_answers_before_anything_is_known(records: Records) -> No
     assert records.session("ulysses") is None
 
 
-async def test_events_reach_record_sink_and_log(
+async def test_events_reach_record_viewer_and_log(
     records: Records, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "jupyter_hpc")
-    events: list[Event] = []
-    manager = session(records, events)
+    shown: list[dict[str, Any]] = []
+    manager = session(records, shown)
     running, supervisor = await started(manager)
     ready = Ready(f"http://localhost:{manager.port}/lab", manager.port, "7", "cpu01", "ssh")
     for event in (Starting("7", "cpu01"), ready):
@@ -120,7 +120,11 @@ async def test_events_reach_record_sink_and_log(
         "ssh",
     )
     assert record.ends_at is not None
-    assert events == [Starting("7", "cpu01"), ready]
+    assert [(event["event"], event["job_id"]) for event in shown] == [
+        ("starting", "7"),
+        ("ready", "7"),
+    ]
+    assert shown[1]["cluster"] == "ulysses" and "over ssh" in shown[1]["text"]
     assert "JupyterLab on cpu01 (job 7, over ssh)" in caplog.text
     assert "t0ken" not in caplog.text
     manager.ask(SessionCommand.STOP)

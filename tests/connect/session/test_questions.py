@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -96,23 +97,29 @@ def test_who_leaves_without_a_question_answers_all_of_them(
     assert sentence(heard[-1]) == "Answered by another command: the session is left."
 
 
+@pytest.fixture
+def shown() -> list[dict[str, Any]]:
+    """Events as `--json` prints them."""
+    return []
+
+
 async def ended_session(
-    records: Records, heard: list[Event]
+    records: Records, shown: list[dict[str, Any]]
 ) -> tuple[Manager, asyncio.Task[Ended], str]:
     """A session whose job has ended, and the question that it asks."""
     options = ConnectOptions("ulysses", port=free_port())
-    manager = Manager(options, NoPrompter(), heard.append, records, keep_page=60)
+    manager = Manager(options, NoPrompter(), shown.append, records, keep_page=60)
     running, supervisor = await started(manager)
     supervisor.end.set_result(Ended("TIMEOUT", "time_limit", "Over."))
-    await until(lambda: any(isinstance(event, Asked) for event in heard))
-    (asked,) = [event for event in heard if isinstance(event, Asked)]
-    return manager, running, asked.question
+    await until(lambda: any(event["event"] == "question" for event in shown))
+    (asked,) = [event for event in shown if event["event"] == "question"]
+    return manager, running, asked["question"]
 
 
 async def test_a_stale_no_does_not_drop_what_was_started_again(
-    records: Records, heard: list[Event]
+    records: Records, shown: list[dict[str, Any]]
 ) -> None:
-    manager, running, question = await ended_session(records, heard)
+    manager, running, question = await ended_session(records, shown)
     record = records.session("ulysses")
     assert record is not None
     status = await asyncio.to_thread(ask_manager, record, "status")
@@ -129,12 +136,14 @@ async def test_a_stale_no_does_not_drop_what_was_started_again(
     await running
 
 
-async def test_a_stale_yes_of_the_page_starts_nothing(records: Records, heard: list[Event]) -> None:
-    manager, running, question = await ended_session(records, heard)
+async def test_a_stale_yes_of_the_page_starts_nothing(
+    records: Records, shown: list[dict[str, Any]]
+) -> None:
+    manager, running, question = await ended_session(records, shown)
     manager.ask(AGAIN, question, "terminal")
     await until(lambda: len(Supervised.made) == 2)
     Supervised.made[-1].end.set_result(Ended("TIMEOUT", "time_limit", "Over."))
-    await until(lambda: heard[-1] == Asked("again-2", "again"))
+    await until(lambda: shown[-1].get("question") == "again-2")
     record = records.session("ulysses")
     assert record is not None
     with pytest.raises(ConnectError, match="Answered in the terminal"):
@@ -147,9 +156,9 @@ async def test_a_stale_yes_of_the_page_starts_nothing(records: Records, heard: l
 
 
 async def test_whoever_makes_room_sees_that_it_was_started_again(
-    records: Records, heard: list[Event]
+    records: Records, shown: list[dict[str, Any]]
 ) -> None:
-    manager, running, question = await ended_session(records, heard)
+    manager, running, question = await ended_session(records, shown)
     record = records.session("ulysses")
     assert record is not None
     manager.ask(AGAIN, question, "page")
@@ -162,15 +171,15 @@ async def test_whoever_makes_room_sees_that_it_was_started_again(
 
 
 async def test_a_login_is_asked_for_until_it_is_answered_or_not_needed(
-    records: Records, heard: list[Event]
+    records: Records, shown: list[dict[str, Any]]
 ) -> None:
     options = ConnectOptions("ulysses", port=free_port())
-    manager = Manager(options, NoPrompter(), heard.append, records)
+    manager = Manager(options, NoPrompter(), shown.append, records)
     running, supervisor = await started(manager)
     manager.on_event(PersonNeeded("A password is needed."))
-    assert heard[1:] == [Asked("login-1", "login")]
+    assert [(event["event"], event["question"]) for event in shown[1:]] == [("question", "login-1")]
     manager.on_event(Reconnected(3.0))
-    assert heard[3:] == [Answered("login-1", "login")]
+    assert [(event["event"], event["question"]) for event in shown[3:]] == [("answered", "login-1")]
     manager.on_event(PersonNeeded("A password is needed."))
     manager.ask(LOGIN, "login-2", "page")
     assert supervisor.prompts_allowed == 1 and manager.needs_person == ""

@@ -10,8 +10,8 @@ import pytest
 from jupyter_hpc.connect.events import Ended, JupyterEnded, Ready, Warned
 from jupyter_hpc.connect.job.endings import ServerEnd
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.session.pipe_source import JobOver, ServerGone
 from jupyter_hpc.connect.session.retry import Restarts
+from jupyter_hpc.connect.session.serving import JobOver, ServerGone
 from jupyter_hpc.errors import (
     ConnectError,
     LaunchFailed,

@@ -19,7 +19,6 @@ from jupyter_hpc.connect.session.renew.schedule import RenewalSchedule
 from jupyter_hpc.connect.session.renew.successor import Successor, SuccessorMaker, take_over
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import ConnectError, HpcError
-from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.text import duration
 from jupyter_hpc.waiting import within
 
@@ -79,10 +78,6 @@ class Renewal:
             )
         self._with_variables = self._with_variables or variables
         self._asked.set()
-
-    def note(self, job: Job, ends_at: float | None) -> None:
-        """Slurm has said how the session's job stands."""
-        self._schedule.note(job, ends_at)
 
     async def take_over(self, opener: JobOpener | None) -> None:
         """The successor serves: it gets the session's name, and the old job is given back."""

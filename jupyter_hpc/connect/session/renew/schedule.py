@@ -10,7 +10,7 @@ from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.slurm import allocate
 from jupyter_hpc.slurm.cost import cost_of_time
-from jupyter_hpc.slurm.models import Job, Request
+from jupyter_hpc.slurm.models import Request
 
 _log = logging.getLogger(__name__)
 
@@ -29,15 +29,8 @@ class RenewalSchedule:
 
     def __init__(self, context: SessionContext) -> None:
         self._context = context
-        self._ends_at: float | None = None
-        self._limit = 0.0  # seconds; the largest that a job of the session had
         self._estimated_at = -_ESTIMATE_SECONDS
         self._wait_seconds: float | None = None
-
-    def note(self, job: Job, ends_at: float | None) -> None:
-        """Slurm has said how the session's job stands."""
-        self._ends_at = ends_at
-        self._limit = max(self._limit, float(job.time_limit or 0))
 
     def start_over(self) -> None:
         """The session has another job."""
@@ -46,7 +39,8 @@ class RenewalSchedule:
     @property
     def left(self) -> float | None:
         """Seconds until the time limit, None where there is none."""
-        return None if self._ends_at is None else self._ends_at - time.time()
+        ends_at = self._context.ends_at
+        return None if ends_at is None else ends_at - time.time()
 
     def cost(self, request: Request) -> str:
         """What it costs that both jobs run until the time limit, as a sentence."""
@@ -64,7 +58,7 @@ class RenewalSchedule:
         """Whether it is time to ask for the successor."""
         # A short job has at least half of its time before the next one is asked for. The
         # largest limit counts: one that was shortened says nothing of the next job's.
-        limit = self._limit or _HORIZON_SECONDS
+        limit = self._context.longest_limit or _HORIZON_SECONDS
         left = self.left
         if left is None or left > _HORIZON_SECONDS:
             return False

@@ -17,7 +17,6 @@ from jupyter_hpc.connect.job.opening import OpenJob, OpenServer, open_server
 from jupyter_hpc.connect.job.remote import prepare_account
 from jupyter_hpc.connect.job.request import OwnJobs, successor_name
 from jupyter_hpc.connect.session import jupyter_api
-from jupyter_hpc.connect.session.connections import CurrentRunner
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.connect.tunnel.link_events import LinkEvent
@@ -76,18 +75,17 @@ class SuccessorMaker:
     async def make(self, asked: Callable[[str], None]) -> Successor:
         """A successor whose Jupyter answers; `asked` hears the number of a new job."""
         context = self._context
-        account = await prepare_account(CurrentRunner(context.connections), secrets.token_hex(32))
+        account = await prepare_account(context.connections, secrets.token_hex(32))
         if not account.writable:
             raise ConnectError(
                 f"The home folder on {account.host} cannot be written, so that the next server "
                 "would have another token than the open page.",
                 "Make room there, or connect again when the job has ended.",
             )
-        runner = CurrentRunner(context.connections)
         allocator = Allocator(
             context.profile,
             account,
-            runner,
+            context.connections,
             context.slurm,
             context.launch,
             self._tell_quietly,

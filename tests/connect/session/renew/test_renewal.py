@@ -22,7 +22,6 @@ from jupyter_hpc.connect.session.renew.renewal import Renewal
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import ConnectError, SlurmUnavailable, Unreachable
 from jupyter_hpc.slurm.client import SlurmClient
-from jupyter_hpc.slurm.models import Job
 from tests.connect.session.supervised import Connections, Listener
 
 MINUTE = 60.0
@@ -90,6 +89,7 @@ class World:
         monkeypatch.setattr(jupyter_api, "busy", busy)
         monkeypatch.setattr(module, "move_workbench", move)
         monkeypatch.setattr(module, "_BUSY_SECONDS", 0.01)
+        self.context = context
         self.renewal = Renewal(context)
 
     async def _wait_up(self, seconds: float) -> bool:
@@ -101,8 +101,8 @@ class World:
         await self.renewal.run("7", cast(Link, self.link), "token")
 
     def left(self, minutes: float, limit_minutes: float = 24 * 60) -> None:
-        job = cast(Job, SimpleNamespace(time_limit=limit_minutes * MINUTE))
-        self.renewal.note(job, time.time() + minutes * MINUTE)
+        self.context.ends_at = time.time() + minutes * MINUTE
+        self.context.longest_limit = int(max(self.context.longest_limit, limit_minutes * MINUTE))
 
     async def due(self) -> bool:
         """Whether a successor is asked for now."""
