@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from jupyter_hpc.batch.runs.endings import ending_of, endings_of
+from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
 from jupyter_hpc.batch.runtime.job.own_folder import CHANGED
-from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE
 from jupyter_hpc.batch.submit import results as batch
 from jupyter_hpc.batch.submit.missing import Missing, missing_files
 from jupyter_hpc.batch.submit.runs import find_run

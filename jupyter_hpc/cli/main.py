@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "log": ("jobs", "log", "Show the log of a job."),
     "cancel": ("jobs", "cancel", "Cancel a job."),
     "results": ("jobs", "results", "Fetch what a job has produced."),
+    "runs": ("runs", "runs", "List the runs ever submitted, with what they reached."),
     "ticket": ("ticket", "ticket", "Print what the site's support needs to know of a job."),
     "demo": ("demo", "demo", "Try everything on an embedded cluster."),
 }

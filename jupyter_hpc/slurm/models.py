@@ -83,10 +83,15 @@ class Job:
         number, _, task = job_id.partition("_")
         if number != (self.array_id or self.job_id) or not task:
             return job_id in (self.id, self.array_id or self.job_id)
-        tasks = (self.array_tasks or "").partition("%")[0]
-        if not task.isdigit() or "..." in tasks:  # several tasks, or a list that Slurm has cut
-            return bool(tasks)
-        return any(int(task) in _task_numbers(part) for part in tasks.split(",") if part)
+        return _names_task(self.array_tasks or "", task)
+
+
+def _names_task(tasks: str, task: str) -> bool:
+    """Whether a task is one of "3", "1,4-6%2" or a list of them that Slurm has cut."""
+    tasks = tasks.partition("%")[0]
+    if not task.isdigit() or "..." in tasks:  # several tasks, or a list that Slurm has cut
+        return bool(tasks)
+    return any(int(task) in _task_numbers(part) for part in tasks.split(",") if part)
 
 
 def _task_numbers(text: str) -> range:
@@ -188,6 +193,15 @@ class FinishedJob:
     @property
     def phase(self) -> Phase:
         return phase_of(self.state)
+
+    def holds(self, job_id: str) -> bool:
+        """Whether this is the record of that job or task, or of one of its tasks.
+
+        Tasks that never started have one record together, such as 17_[2-3%1].
+        """
+        number, _, task = job_id.partition("_")
+        own, _, tasks = self.id.partition("_")
+        return number == own and (not task or _names_task(tasks.strip("[]"), task))
 
 
 @dataclass(frozen=True)

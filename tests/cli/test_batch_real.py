@@ -8,6 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,14 @@ def _hpc(laptop: Laptop, folder: Path, *words: str) -> subprocess.CompletedProce
     )
 
 
+def _runs(laptop: Laptop, folder: Path, notebook: str, job: str) -> list[dict[str, Any]]:
+    """The runs of a job, as `runs` lists them."""
+    shown = _hpc(laptop, folder, "runs", notebook, "--on", "mini", "--json")
+    assert shown.returncode == 0, shown.stderr
+    (runs,) = [each["runs"] for each in json.loads(shown.stdout) if each["job_id"] == job]
+    return list(runs)
+
+
 @pytest.mark.parametrize("session", [False, True], ids=["own login", "over a session"])
 def test_submit_wait_log_and_results(
     cluster: Cluster, laptop: Laptop, notebook: Path, session: bool
@@ -95,8 +104,11 @@ def test_submit_wait_log_and_results(
             return {row["id"] for row in json.loads(shown.stdout)}
 
         found = job in listed()
+        (run,) = _runs(laptop, folder, notebook.name, job)
+        assert (run["state"], run["parameters"]) == ("done", {"EPOCHS": 2})
+        assert run["cost"].endswith("CPU-hours") and run["figures"] == 1
         logins = cluster.authentications("login1", "alice") - before
-        assert logins == (0 if session else 4)
+        assert logins == (0 if session else 5)
         eventually(lambda: found or job in listed())  # the database lags behind the queue
     back = {path.name for path in (folder / "back").rglob("*") if path.is_file()}
     assert "cell03_1.png" in back
@@ -186,8 +198,20 @@ def test_a_task_that_does_not_exist_is_not_said_to_be_cancelled(
     job = _hpc(laptop, tmp_path, *words, "--at-once", "1").stdout.strip()
     wrong = _hpc(laptop, tmp_path, "cancel", f"{job}_9", "--on", "mini")
     assert wrong.returncode == 1 and f"{job}_9" in wrong.stderr
+    running = ["running", "waiting", "waiting"]
+    eventually(
+        lambda: [run["state"] for run in _runs(laptop, tmp_path, "long.ipynb", job)] == running
+    )
     waiting = _hpc(laptop, tmp_path, "cancel", f"{job}_3", job, "--on", "mini")
     assert waiting.returncode == 0, waiting.stderr
+    eventually(
+        lambda: (
+            {run["state"] for run in _runs(laptop, tmp_path, "long.ipynb", job)}
+            <= {"cancelled", "stopped"}
+        )
+    )
+    table = _hpc(laptop, tmp_path, "runs", "--on", "mini")
+    assert "sweep of 3" in table.stdout and f"{job}_2" in table.stdout, table.stdout
 
 
 def test_a_log_is_followed_from_before_the_start(laptop: Laptop, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from jupyter_hpc.batch.job.going_on import (
     is_done_text,
 )
 from jupyter_hpc.batch.job.model import BatchJob
-from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE
+from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
 from jupyter_hpc.slurm import jobtext
 
 
@@ -104,10 +104,16 @@ def _state(job: BatchJob) -> str:
     fields = '"code": %d, "job": "%s", "time_limit": %d, "told_to_end": %d, "time": %d'
     fields += ', "seconds": %d'
     values = '"$code" "$job" "$time_is_short" "$told_to_end" "$(date +%s)" "$SECONDS"'
+    before = ""
     if job.goes_on:
-        fields += ', "part": %d, "parts": %d, "next": "%s", "rest": "%s"'
-        values += f' \\\n    "$part" {job.chain or 0} "$next" "$rest"'
+        fields += ', "part": %d, "parts": %d, "next": "%s", "rest": "%s", "total": %d'
+        values += f' \\\n    "$part" {job.chain or 0} "$next" "$rest" "$((SECONDS + before))"'
+        before = """\
+# The time of all parts: what those before this one took stands in what they left.
+before=$(sed -n 's/.*"total": \\([0-9]*\\).*/\\1/p' "$output/state.json" 2> /dev/null)
+"""
     return f"""\
+{before}\
 printf '{{{fields}}}\\n' \\
     {values} > "$output/.state" \\
     && mv "$output/.state" "$output/state.json"

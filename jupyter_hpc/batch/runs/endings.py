@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_hpc.batch.runs.log_endings import LOG_END_BYTES, recognised
-from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE
+from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
 from jupyter_hpc.batch.submit.runs import NOTES
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.runner import Runner

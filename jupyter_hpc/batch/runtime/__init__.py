@@ -1,8 +1,8 @@
 """What travels with a job: files that need only the standard library of Python 3.8 or newer.
 
-Two of them are joined from the parts in this folder, which are ordinary modules here,
+Most of them are joined from the parts in this folder, which are ordinary modules here,
 with types and tests. `jupyter_hpc_job.py` is the sidecar of every job; what a converted
-notebook calls is in `jupyter_hpc_runtime.py`. The third runs a notebook as it is.
+notebook calls is in `jupyter_hpc_runtime.py`. Another one runs a notebook as it is.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ SIDECAR_FILE = "jupyter_hpc_job.py"
 RUNTIME_FILE = "jupyter_hpc_runtime.py"
 #: Runs an executed notebook.
 DRIVER_FILE = "jupyter_hpc_notebook.py"
+#: Lists the runs that were ever submitted; it is run where they are, and does not stay.
+RUNS_FILE = "jupyter_hpc_runs.py"
 
 #: The parts of each joined file, in this order: each uses only those before it.
 PARTS = {
     SIDECAR_FILE: (
-        *("log", "job/gpu_record", "job/entries", "job/patterns", "job/linked", "job/folder"),
+        *("log", "job/marks", "job/gpu_record", "job/entries", "job/patterns", "job/linked"),
+        "job/folder",
         *("job/own_folder", "job/scratch", "job/staging", "job/copy_back", "job/run_table"),
         *("job/progress", "job/notify", "job/sidecar"),
     ),
@@ -33,6 +36,7 @@ PARTS = {
         *("script/cells", "script/namespace", "script/own_magics", "script/shims"),
         *("display/widgets",),
     ),
+    RUNS_FILE: ("job/marks", "job/run_table", "runs/collect"),
 }
 
 _ABOUT = {
@@ -42,6 +46,9 @@ Standard library only, Python 3.8 or newer. The batch script calls it.""",
     RUNTIME_FILE: """What a notebook needs to run as a plain script; written by jupyter-hpc.
 
 Standard library only, Python 3.8 or newer. Keep this file beside the script.""",
+    RUNS_FILE: """Lists the runs that were ever submitted; written by jupyter-hpc.
+
+Standard library only, Python 3.8 or newer.""",
 }
 
 _HEAD = """\

@@ -6,7 +6,8 @@ import re
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-from jupyter_hpc.batch.runtime.job.staging import LEFT_ON, MISSING
+from jupyter_hpc.batch.runtime.job.marks import MISSING
+from jupyter_hpc.batch.runtime.job.staging import LEFT_ON
 from jupyter_hpc.batch.submit.runs import NOTES
 from jupyter_hpc.runner import Runner
 

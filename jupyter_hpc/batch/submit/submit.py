@@ -22,7 +22,7 @@ from jupyter_hpc.batch.convert.reading import (
     parse_notebook,
 )
 from jupyter_hpc.batch.convert.report import Conversion
-from jupyter_hpc.batch.job.files import stem
+from jupyter_hpc.batch.job.files import encoded, stem
 from jupyter_hpc.batch.job.layout import laid_out
 from jupyter_hpc.batch.job.model import (
     DEFAULT_REQUEST,
@@ -43,6 +43,7 @@ from jupyter_hpc.batch.preflight.located import home_folder, located, with_requi
 from jupyter_hpc.batch.preflight.long_runs import default_until
 from jupyter_hpc.batch.preflight.preflight import Subject
 from jupyter_hpc.batch.runtime.job.notify import NOTIFY_FILE
+from jupyter_hpc.batch.runtime.runs.collect import RUN_FILE
 from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
 from jupyter_hpc.batch.submit.folders import (
     CodeOfRun,
@@ -53,6 +54,7 @@ from jupyter_hpc.batch.submit.folders import (
 from jupyter_hpc.batch.submit.looking import estimated as estimated
 from jupyter_hpc.batch.submit.looking import looked_over
 from jupyter_hpc.batch.submit.modules import sibling_modules
+from jupyter_hpc.batch.submit.recorded import asked_of
 from jupyter_hpc.batch.submit.runs import (
     check_count,
     expanded_folder,
@@ -62,6 +64,7 @@ from jupyter_hpc.batch.submit.runs import (
     uploaded_run_folder,
 )
 from jupyter_hpc.batch.submit.snapshot import (
+    as_json,
     create_run_folder,
     notify_file,
     remove_run_folder,
@@ -283,7 +286,7 @@ def prepared_job(
         conversion=conversion,
         job=job,
         script=script_text(job),
-        files=files,
+        files={**files, RUN_FILE: encoded(as_json(asked_of(job, budget)))},
         packings=packings,
         overwritten=overwritten,
         cost=job_cost(job.request, budget.rates, budget.unit, job.runs),

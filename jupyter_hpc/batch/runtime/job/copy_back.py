@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jupyter_hpc.batch.runtime.job.marks import MISSING
 from jupyter_hpc.batch.runtime.job.staging import (
     DRAFT,
-    MISSING,
     Plan,
     make_parents,
     manifest,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE, MISSING
+from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE, MISSING
 
 #: Beside the folders of the runs.
 TABLE_NAME = "runs.csv"
@@ -36,15 +36,20 @@ _COUNTED = re.compile(r"^.*\b\d+(?:/\d+)?[^\w]+")
 class RunRow:
     """One run; `state` is waiting, running, goes on, held, done, incomplete, failed or stopped.
 
-    An incomplete run has ended well, but not all of its files are back.
+    An incomplete run has ended well, but not all of its files are back. Without a task it is
+    that of a submit that is no sweep; the parts of a chain are one run.
     """
 
-    def __init__(self, run_dir: Path, task: str) -> None:
+    def __init__(self, run_dir: Path, task: str = "") -> None:
         output = run_dir / "output" / task
         ended = _table_of(output / "state.json")
         log = _log_of(run_dir, task)
         self.task = task
-        self.parameters = _table_of(run_dir / "parameters" / f"{task}.json")
+        self.output = output
+        self.parameters = _table_of(
+            run_dir / "parameters" / f"{task}.json" if task else run_dir / "parameters.json"
+        )
+        self.ended = ended
         self.code = ended.get("code")
         self.state = "running" if log else "waiting"
         if (output / "DONE").exists():
@@ -103,7 +108,8 @@ def _table_of(path: Path) -> dict[str, Any]:
 
 
 def _log_of(run_dir: Path, task: str) -> Path | None:
-    logs = sorted((run_dir / "logs").glob(f"*_{task}.out"), key=lambda file: file.stat().st_mtime)
+    pattern = f"*_{task}.out" if task else "*.out"
+    logs = sorted((run_dir / "logs").glob(pattern), key=lambda file: file.stat().st_mtime)
     return logs[-1] if logs else None
 
 

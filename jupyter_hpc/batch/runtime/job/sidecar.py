@@ -33,6 +33,7 @@ from typing import Any
 from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
 from jupyter_hpc.batch.runtime.job.folder import FolderPlan
 from jupyter_hpc.batch.runtime.job.gpu_record import GpuRecorder, check_gpu
+from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
 from jupyter_hpc.batch.runtime.job.notify import tell_end
 from jupyter_hpc.batch.runtime.job.own_folder import (
     make_own_folder,
@@ -42,7 +43,7 @@ from jupyter_hpc.batch.runtime.job.own_folder import (
 from jupyter_hpc.batch.runtime.job.progress import begin_part, end_part
 from jupyter_hpc.batch.runtime.job.run_table import write_run_table
 from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, NoRoom, identity, why_unsafe
-from jupyter_hpc.batch.runtime.job.staging import INCOMPLETE, Plan, all_is_back, stage_in
+from jupyter_hpc.batch.runtime.job.staging import Plan, all_is_back, stage_in
 from jupyter_hpc.batch.runtime.log import log
 
 #: Between two samples of the GPUs.

@@ -15,14 +15,11 @@ from typing import Any
 
 from jupyter_hpc.batch.runtime.job.entries import as_states, entries_below, size_of
 from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
+from jupyter_hpc.batch.runtime.job.marks import MISSING
 from jupyter_hpc.batch.runtime.job.own_folder import save_inputs, say_made
 from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, clean, identity, make_scratch
 from jupyter_hpc.batch.runtime.log import log
 
-#: Names the files that did not come back, beside those that did.
-MISSING = "MISSING.txt"
-#: The code of the sidecar when files did not come back, and of a job whose program ended well then.
-INCOMPLETE = 74
 #: How the name of a file ends while it is being copied back.
 DRAFT = ".jupyter-hpc-draft"
 #: Beside the results, with the name of a node: where on it they are, until they are back.

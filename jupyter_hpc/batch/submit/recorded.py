@@ -1,0 +1,30 @@
+"""What a submit has asked for, kept in its run folder for whoever looks at its runs later."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from jupyter_hpc.batch.job.model import BatchJob
+from jupyter_hpc.clusters.sections import Budget
+from jupyter_hpc.slurm.cost import cost_of_time
+
+
+def asked_of(job: BatchJob, budget: Budget) -> dict[str, Any]:
+    """The content of run.json: the request, the kind of the submit and the price of an hour.
+
+    The price is kept, because rates change, and because Slurm forgets what a job had.
+    """
+    request = {name: value for name, value in asdict(job.request).items() if value}
+    hour = cost_of_time(job.request, budget.rates, budget.unit, 3600)
+    return {
+        "notebook": job.notebook,
+        "folder": job.work_dir,
+        "mode": job.mode,
+        "steps": [step.path for step in job.steps],
+        "runs": len(job.sweep) or 1,
+        "swept": list(dict.fromkeys(name for values in job.sweep for name in values)),
+        "parts": job.chain,
+        "request": request,
+        "hour": {"amount": hour.amount, "unit": hour.unit},
+    }
