@@ -15,6 +15,12 @@ _PRIVATE_NAME = (
     r"|(?:api|access|private)[_-]?key)[\w.-]*"
 )
 
+#: Values that are no secret: a small number, or variables and paths of short names.
+_HARMLESS = (
+    r"""["']?(?:\d{1,6}|(?:\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*(?::?-[\w./]{0,12})?\}"""
+    r"""|/[\w.@+-]{0,32}|:|~)*)["']?(?![^\s])"""
+)
+
 #: In this order: the wider form first.
 _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -33,8 +39,15 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
         rf"\1{HIDDEN}",
     ),
     (re.compile(r"(\b(?:set-)?cookie[\"']?\s*:\s*)[^\r\n]+", re.IGNORECASE), rf"\1{HIDDEN}"),
-    # Whatever an environment line sets; quotes may hold a `;`, so it ends with its line.
-    (re.compile(r"(\bexport\s+\w+=)[^\r\n]+"), rf"\1{HIDDEN}"),
+    # Whatever an environment line sets; quotes may hold a `;`, so it ends with its line. Numbers,
+    # paths and other variables are no secrets, and tell those who help what was set up.
+    (
+        re.compile(
+            rf"(\bexport\s+(?!(?:\w+={_HARMLESS} *)*(?:#|$))(?:\w+={_HARMLESS} +)*\w+=)[^\r\n]+",
+            re.MULTILINE,
+        ),
+        rf"\1{HIDDEN}",
+    ),
     (re.compile(r"(\bsetenv\s+\w+\s+)[^\r\n]+"), rf"\1{HIDDEN}"),
     (re.compile(r"(://[^\s/:@]+:)[^\s/@]+@"), rf"\1{HIDDEN}@"),
     (re.compile(rf"({_PRIVATE_NAME}[\"']?\s*[=:]\s*){_VALUE}", re.IGNORECASE), rf"\1{HIDDEN}"),

@@ -105,6 +105,8 @@ def test_a_traceback_stands_below_its_line_without_secrets(shown: list[str]) -> 
         ("passphrase='my dog'", "my dog"),
         ("line 2 failed: export WANDB_API_KEY='a;b c'", "b c"),
         ("line 2 failed: export PLAIN=value other", "value"),
+        ("export THREADS=4 PLAIN=hunter2", "hunter2"),
+        ("export PLAIN=/aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5", "aB3dE5"),
         ("setenv HF 123456789", "123456789"),
         ("HF_TOKEN=hf_x sbatch", "hf_x"),
         ("aws_access_key_id: AKIA", "AKIA"),
@@ -135,6 +137,9 @@ def test_what_looks_like_a_secret_is_hidden(text: str, secret: str, shown: list[
         "jobs are made with salloc, because: allocations without a shell can live here",
         "/tmp/jupyter-hpc-12.aB3dE5 on node 12, export of the results",
         "import sk-learn-contrib; train --epochs 3",
+        'export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"',
+        "export PYTHONUNBUFFERED=1 RANK=$SLURM_PROCID\nexport OUT=$run/output/$task # there",
+        "export PATH=/opt/cuda-12.2/bin:$PATH",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:

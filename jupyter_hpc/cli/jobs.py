@@ -6,11 +6,12 @@ import asyncio
 import dataclasses
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from jupyter_hpc.batch.runs.endings import ending_of, endings_of
+from jupyter_hpc.batch.runs.endings import Left, ending_of, endings_of, left_by, telling_run
 from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
 from jupyter_hpc.batch.runtime.job.own_folder import CHANGED
 from jupyter_hpc.batch.submit import results as batch
@@ -40,7 +41,7 @@ on_option = click.option("--on", metavar="NAME", help="The cluster; without it, 
 @click.option("--json", "as_json", is_flag=True, help="One JSON list on stdout.")
 def jobs(on: str | None, as_json: bool) -> None:
     """List my jobs: waiting and running ones, and those that ended in the last day."""
-    living, ended, missing, endings, budget = asyncio.run(_jobs(on))
+    living, ended, missing, endings, budget, held = asyncio.run(_jobs(on))
     costs = {job.id: cost_so_far(job, budget.rates, budget.unit) for job in living}
     costs |= {job.id: finished_cost(job, budget.rates, budget.unit) for job in ended}
     if as_json:
@@ -55,7 +56,7 @@ def jobs(on: str | None, as_json: bool) -> None:
     if not living and not ended:
         click.echo("No jobs in the last day.")
     for job in living:
-        click.echo(_living(job))
+        click.echo(_living(job, held))
     for record in ended:
         spent = f", {duration(record.elapsed)}" if record.elapsed else ""
         spent += f", {costs[record.id]}" if costs[record.id] else ""
@@ -67,7 +68,9 @@ def jobs(on: str | None, as_json: bool) -> None:
 
 async def _jobs(
     on: str | None,
-) -> tuple[list[Job], list[FinishedJob], dict[str, Missing], dict[str, str], Budget]:
+) -> tuple[
+    list[Job], list[FinishedJob], dict[str, Missing], dict[str, str], Budget, dict[str, Left]
+]:
     async with open_host(on) as host:
         client = SlurmClient(host.runner)
         queue = await client.recent_jobs()
@@ -86,12 +89,23 @@ async def _jobs(
         budget = host.profile.budget if host.profile is not None else Budget()
         ended += [left_queue(job) for job in recent]
         endings = await endings_of(host.runner, client, ended)
-    return living, ended, missing, endings, budget
+        held = await left_by(
+            host.runner, [_whole(job) for job in living if job.reason == "JobHeldUser"]
+        )
+    return living, ended, missing, endings, budget, held
 
 
-def _living(job: Job) -> str:
+def _whole(job: Job) -> str:
+    """The id under which a run notes what it has decided: the tail of a chain has none."""
+    return job.id if job.id.replace("_", "").isdigit() else job.id.partition("_")[0]
+
+
+def _living(job: Job, held: Mapping[str, Left] | None = None) -> str:
     text = f"{job.id}  {job.name}  {job.state}"
-    if job.phase is Phase.PENDING:
+    left = (held or {}).get(_whole(job))
+    if left is not None and left.held:  # by itself, not by a person
+        text += f": {left.rest}"
+    elif job.phase is Phase.PENDING:
         text += f": {explain_reason(job.reason).text}"
     elif job.time_left is not None:
         text += f" on {job.nodes}, {duration(job.time_left)} left"
@@ -110,6 +124,11 @@ def log(job_id: str, on: str | None, follow: bool) -> None:
 async def _log(job_id: str, on: str | None, follow: bool) -> None:
     async with open_host(on) as host:
         client = SlurmClient(host.runner)
+        if not follow:
+            asked, job_id = job_id, await telling_run(host.runner, client, job_id)
+            if asked != job_id:
+                others = f"Another one: jupyter-hpc log {asked}_N"
+                click.echo(f"The log of {job_id}, the first run that failed. {others}", err=True)
         path = await _first_log(host, client, job_id, follow)
         offsets: dict[str, int] = {}
         while True:

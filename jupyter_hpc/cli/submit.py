@@ -127,6 +127,11 @@ async def _submit(
             f"--at-once {given['at_once']} is about the runs of a sweep, and this is one run.",
             "Add --sweep NAME=A,B,C, or leave --at-once out.",
         )
+    if given["until"] and not (given["chain"] or given["requeue"]):
+        raise UsageError(
+            f"--until {given['until']} says what ends a chain, and this job has one part.",
+            "Add --chain N or --requeue, or leave --until out.",
+        )
     async with open_host(on) as host:
         client = SlurmClient(host.runner)
         profile = await _without_guesses(host.profile, client)
@@ -136,7 +141,7 @@ async def _submit(
             prepared = await _prepared(programs, options, host, client)
         except ConversionRefused as error:
             raise ConversionRefused(error.message, _as_options(error.hint)) from error
-        _show_findings(prepared)
+        _show_findings(prepared, errors=dry_run or prepared.force)
         if dry_run:
             _show_plan(prepared, as_json)
             return 0
@@ -258,8 +263,12 @@ def _as_options(hint: str) -> str:
     return re.sub(r"Set the parameter (\w+)", r"Set the parameter \1 (--set \1=…)", hint)
 
 
-def _show_findings(prepared: batch.Prepared) -> None:
-    """What to know and to do before the job runs; stdout stays the job id's."""
+def _show_findings(prepared: batch.Prepared, *, errors: bool) -> None:
+    """What to know and to do before the job runs; stdout stays the job id's.
+
+    Without `errors` only the rest is shown: they are about to end the submit, which names them.
+    """
+    findings = [found for found in prepared.findings if errors or found.severity != "error"]
     for notice in prepared.conversion.notices:
         click.echo(printable(f"note, cell {notice.cell}: {notice.message}"), err=True)
     if prepared.overwritten:
@@ -267,10 +276,10 @@ def _show_findings(prepared: batch.Prepared) -> None:
         click.echo(printable(f"note: will be overwritten: {names} (not with --isolate)"), err=True)
     for step in prepared.conversion.prepare:
         click.echo(printable(f"run on the login node first: {step.command}"), err=True)
-    for found in prepared.findings:
+    for found in findings:
         click.echo(printable(str(found)), err=True)
-    if prepared.findings:
-        click.echo(f"Found before the queue: {counted(prepared.findings)}.", err=True)
+    if findings:
+        click.echo(f"Found before the queue: {counted(findings)}.", err=True)
 
 
 def _show_plan(prepared: batch.Prepared, as_json: bool) -> None:

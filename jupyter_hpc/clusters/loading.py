@@ -20,7 +20,7 @@ from jupyter_core.paths import (
 
 from jupyter_hpc.clusters.keys import NAMED_SECTIONS, SECTIONS
 from jupyter_hpc.clusters.profile import Profile, build
-from jupyter_hpc.clusters.schema import PROFILE_NAME, check_profile, nearest
+from jupyter_hpc.clusters.schema import PROFILE_NAME, Faults, check_profile, nearest
 from jupyter_hpc.clusters.sshhosts import config_hosts
 from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.text import printable
@@ -131,11 +131,15 @@ def check_file(path: Path) -> Described:
     name = path.stem if PROFILE_NAME.fullmatch(path.stem) else "profile"
     found = _resolved(name, path, ())
     profile = build(name, str(path), found.values)
-    if profile.status == "active":
-        profile.check_usable()
-    profile.allocation_for(None, {})
-    for preset, chosen in profile.presets.items():
-        profile.allocation_for(preset, {}, "connect" if chosen.use == "any" else chosen.use)
+    with Faults() as faults:
+        if profile.status == "active":
+            with faults.noted():
+                profile.check_usable()
+        with faults.noted():
+            profile.allocation_for(None, {})
+        for preset, chosen in profile.presets.items():
+            with faults.noted():
+                profile.allocation_for(preset, {}, "connect" if chosen.use == "any" else chosen.use)
     return Described(profile, found.values, found.origins)
 
 
@@ -257,6 +261,11 @@ def read_toml(path: Path, where: str) -> dict[str, Any]:
     """What the file says; ProfileError if it cannot be read or is no TOML."""
     try:
         return parse_toml(path.read_bytes().decode("utf-8"), where)
+    except FileNotFoundError as error:
+        raise ProfileError(
+            f"There is no file {where}.",
+            "`jupyter-hpc clusters` lists the profiles and their files.",
+        ) from error
     except OSError as error:
         raise ProfileError(
             f"{where} cannot be read: {error.strerror}.", "Check who may read it."

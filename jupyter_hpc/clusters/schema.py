@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from jupyter_hpc.clusters.keys import CONFIDENCE, KEYS, NAMED_SECTIONS, SECTIONS, Key
@@ -25,6 +26,44 @@ _OPTIONS = {"memory": "mem"}
 _CONFIDENCE_KEY = Key("confidence", "", "choice", "", None, CONFIDENCE)
 
 
+class Faults:
+    """All faults of a profile: noted one by one, raised together at the end of the block."""
+
+    def __init__(self) -> None:
+        self._noted: list[ProfileError] = []
+
+    def __enter__(self) -> Faults:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if error is not None or not self._noted:
+            return
+        if len(self._noted) == 1:
+            raise self._noted[0]
+        lines = "".join(f"\n  {each.message} {each.hint}".rstrip() for each in self._noted)
+        raise _SeveralFaults(self._noted, lines)
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """A fault in this block is noted, and the next block is looked at all the same."""
+        try:
+            yield
+        except _SeveralFaults as error:
+            self._noted += error.faults
+        except ProfileError as error:
+            self._noted.append(error)
+
+
+class _SeveralFaults(ProfileError):
+    """More than one thing is wrong with a profile; the message lists them."""
+
+    def __init__(self, faults: Sequence[ProfileError], lines: str) -> None:
+        super().__init__(
+            f"There are {len(faults)} faults:{lines}", "Correct them, and check again."
+        )
+        self.faults = tuple(faults)
+
+
 def keys_of(section: str) -> dict[str, Key]:
     """The keys of one section, in the order of the table."""
     return {key.name: key for key in KEYS if key.section == section}
@@ -40,33 +79,41 @@ def check_profile(data: Mapping[str, Any], where: str) -> dict[str, Any]:
 
     Only keys that were given are in the result, so that `extends` can tell a given
     value from a default. Raises ProfileError naming `where` (the file), the key and
-    what is allowed.
+    what is allowed, of every fault.
     """
     top = {name: value for name, value in data.items() if name not in SECTIONS}
-    checked = check_keys(keys_of(""), top, "", where, SECTIONS)
-    for section in SECTIONS:
-        if section not in data:
-            continue
-        table = check_table(data[section], section, where)
-        if section == "confidence":
-            checked[section] = {
-                _known_path(path, where): _checked(
-                    _CONFIDENCE_KEY, value, f'{where}: confidence."{printable(path, 80)}"'
-                )
-                for path, value in table.items()
-            }
-        elif section in NAMED_SECTIONS:
-            checked[section] = {
-                _entry_name(name, section, where): check_keys(
+    checked: dict[str, Any] = {}
+    with Faults() as faults:
+        with faults.noted():
+            checked |= check_keys(keys_of(""), top, "", where, SECTIONS)
+        for section in SECTIONS:
+            if section in data:
+                with faults.noted():
+                    checked[section] = _checked_section(section, data[section], where)
+    return checked
+
+
+def _checked_section(section: str, value: Any, where: str) -> dict[str, Any]:
+    table = check_table(value, section, where)
+    if section == "confidence":
+        return {
+            _known_path(path, where): _checked(
+                _CONFIDENCE_KEY, value, f'{where}: confidence."{printable(path, 80)}"'
+            )
+            for path, value in table.items()
+        }
+    if section not in NAMED_SECTIONS:
+        return check_keys(keys_of(section), table, f"{section}.", where)
+    checked: dict[str, Any] = {}
+    with Faults() as faults:
+        for name, entry in table.items():
+            with faults.noted():
+                checked[_entry_name(name, section, where)] = check_keys(
                     keys_of(section),
                     check_table(entry, f"{section}.{name}", where),
                     f"{section}.{name}.",
                     where,
                 )
-                for name, entry in table.items()
-            }
-        else:
-            checked[section] = check_keys(keys_of(section), table, f"{section}.", where)
     return checked
 
 
@@ -88,11 +135,13 @@ def check_keys(
 ) -> dict[str, Any]:
     """The values of one table, checked; `sections` are the tables that may stand beside them."""
     checked: dict[str, Any] = {}
-    for name, value in values.items():
-        key = known.get(name)
-        if key is None:
-            raise _unknown(name, prefix, [*known, *sections], where)
-        checked[name] = _checked(key, value, f"{where}: {prefix}{name}")
+    with Faults() as faults:
+        for name, value in values.items():
+            with faults.noted():
+                key = known.get(name)
+                if key is None:
+                    raise _unknown(name, prefix, [*known, *sections], where)
+                checked[name] = _checked(key, value, f"{where}: {prefix}{name}")
     return checked
 
 

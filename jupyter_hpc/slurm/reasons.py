@@ -61,7 +61,9 @@ _REASONS: Mapping[str, Explanation] = {
         "It may not start before its begin time; after a requeue Slurm sets one about two "
         "minutes ahead."
     ),
-    "JobHeldUser": _stuck("You have put it on hold.", "Release it when it may start."),
+    "JobHeldUser": _stuck(
+        "It is on hold, by you or by the job itself.", "Release it when it may start."
+    ),
     "JobHeldAdmin": _stuck("An administrator has put it on hold.", _SITE),
     "JobHoldMaxRequeue": _stuck(
         "It was requeued too often and is on hold.",

@@ -66,7 +66,20 @@ def test_a_file_is_checked_with_all_that_it_builds_on(write: Write, tmp_path: Pa
         result = CliRunner().invoke(command, ["check", str(good)])
         assert isinstance(result.exception, UsageError) and words in str(result.exception)
     gone = CliRunner().invoke(command, ["check", str(tmp_path / "gone.toml")])
-    assert "cannot be read" in str(gone.exception)
+    assert "There is no file" in str(gone.exception) and "gone.toml" in str(gone.exception)
+
+
+def test_check_names_every_fault(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.toml"
+    bad.write_text(
+        'titel = "x"\n[login]\nhots = "a"\nport = "abc"\n[presets.a]\ngpus = -1\n'
+        "[presets.b]\nbad = 1\n",
+        encoding="utf-8",
+    )
+    found = str(CliRunner().invoke(command, ["check", str(bad)]).exception)
+    assert "5 faults" in found
+    for words in ("key titel", "key login.hots", "login.port is 'abc'", "presets.a.gpus", "b.bad"):
+        assert words in found
 
 
 def test_edit_makes_a_file_that_builds_on_the_profile(jupyter_home: Path) -> None:

@@ -242,10 +242,17 @@ def finished(server: NodeServer, job_id: str) -> dict[str, Any]:
 
 
 def finished_view(server: NodeServer, job_id: str) -> dict[str, Any]:
-    """All about a job that has ended; the database may know of it before the controller."""
-    view = dict(
-        eventually(lambda: (found := server.ask(f"jobs/{job_id}")[1]).get("finished") and found)
-    )
+    """All about a job that has ended, as the database has it.
+
+    It may know of the end before the controller, and after it.
+    """
+
+    def look() -> dict[str, Any] | None:
+        found = server.ask(f"jobs/{job_id}")[1]
+        recorded = found.get("finished") and "elapsed" in found["job"]
+        return dict(found) if recorded else None
+
+    view = eventually(look)
     check(view, "JobView")
     return view
 

@@ -22,17 +22,19 @@ from jupyter_hpc.slurm.models import FinishedJob, JobDetail, Phase
 #: At most so many failed jobs are looked into at once.
 MAX_JOBS_AT_ONCE = 40
 
-#: Prints "JOB\0run folder\0state\0end of the log\0" of each of the jobs $@, the last in base64.
+#: Prints "JOB\0run folder\0whether it is a sweep\0state\0end of the log\0" of each of the jobs
+#: $@, the last in base64.
 #: Only the runs of a sweep have states of their own, the parts of a chain share one.
 _LOOK = f"""
 bytes=$1; shift
 for job; do
     id=${{job%%_*}} task=${{job#"$id"}} task=${{task#_}}
     run=$(cat -- "{NOTES}/$id") && cd -- "$run" || continue
-    state=output/state.json log=logs/$job.out
-    [ -z "$task" ] || [ ! -d parameters ] || state=output/$task/state.json
+    state=output/state.json log=logs/$job.out sweep=
+    [ ! -d parameters ] || sweep=1
+    [ -z "$task" ] || [ -z "$sweep" ] || state=output/$task/state.json
     [ -e "$log" ] || log=$(ls -t -- logs/"$job"_*.out | head -n 1)
-    printf '%s\\0%s\\0%s\\0%s\\0' "$job" "$run" "$(cat -- "$state")" \\
+    printf '%s\\0%s\\0%s\\0%s\\0%s\\0' "$job" "$run" "$sweep" "$(cat -- "$state")" \\
         "$(tail -c "$bytes" -- "$log" | base64)"
 done 2> /dev/null
 true
@@ -47,6 +49,8 @@ class Left:
     #: state.json, which the last part that came to its end has written; {} if none did.
     state: Mapping[str, Any] = field(default_factory=dict)
     log_end: str = ""
+    #: Whether the run is one of a sweep, or all of its runs.
+    is_sweep: bool = False
 
     @property
     def held(self) -> bool:
@@ -69,8 +73,8 @@ async def left_by(runner: Runner, job_ids: Iterable[str]) -> dict[str, Left]:
     )
     fields = done.stdout.split("\0")
     found: dict[str, Left] = {}
-    for job_id, run_dir, state, log in zip(*(fields[n::4] for n in range(4)), strict=False):
-        found[job_id.lstrip("\n")] = Left(run_dir, _table(state), _decoded(log))
+    for job_id, run_dir, sweep, state, log in zip(*(fields[n::5] for n in range(5)), strict=False):
+        found[job_id.lstrip("\n")] = Left(run_dir, _table(state), _decoded(log), bool(sweep))
     return found
 
 
@@ -89,8 +93,13 @@ def _decoded(text: str) -> str:
         return ""
 
 
-def ending(record: FinishedJob | JobDetail, left: Left | None) -> Ending:
-    """How the job ended: the truest cause that is known, and what to do about it."""
+def ending(
+    record: FinishedJob | JobDetail, left: Left | None, *, is_cancelled: bool = False
+) -> Ending:
+    """How the job ended: the truest cause that is known, and what to do about it.
+
+    `is_cancelled`: parts that were to follow have been cancelled.
+    """
     known = explain_state(
         record.state,
         exit_code=record.exit_code,
@@ -100,6 +109,12 @@ def ending(record: FinishedJob | JobDetail, left: Left | None) -> Ending:
     )
     if left is None:
         return known
+    if left.held and (is_cancelled or known.cause == "cancelled"):
+        return Ending(
+            "It was held, because its parts left no newer checkpoint, and then cancelled.",
+            "Look at its log for why the program did not go on.",
+            "cancelled",
+        )
     if left.rest and _is_decided(record.id, known, left.state):
         return Ending(left.rest, "", known.cause)
     if known.cause not in ("failed", "out_of_memory"):
@@ -110,7 +125,7 @@ def ending(record: FinishedJob | JobDetail, left: Left | None) -> Ending:
             f"See MISSING.txt in {left.run_dir}/output.",
             "incomplete",
         )
-    return recognised(left.log_end, record.nodes) or known
+    return recognised(left.log_end, record.nodes, record.exit_code) or known
 
 
 def _is_decided(job_id: str, known: Ending, state: Mapping[str, Any]) -> bool:
@@ -141,8 +156,15 @@ async def endings_of(
         with contextlib.suppress(HpcError):  # no accounting: the log may tell
             steps = {record.id: record for record in await client.finished(failed)}
     left = await left_by(runner, [record.id for record in odd])
+    cancelled = {_array(record) for record in odd if record.state == "CANCELLED"}
     return {
-        record.id: sentence(ending(steps.get(record.id, record), left.get(record.id)))
+        record.id: sentence(
+            ending(
+                steps.get(record.id, record),
+                left.get(record.id),
+                is_cancelled=_array(record) in cancelled,
+            )
+        )
         for record in odd
         if record.id in left or record.state != "CANCELLED"
     }
@@ -155,6 +177,7 @@ async def ending_of(runner: Runner, client: SlurmClient, job_id: str) -> tuple[s
         record = await client.job_detail(job_id)
     if record is not None and record.phase is not Phase.ENDED:
         return "", False
+    ended: list[FinishedJob] = []
     with contextlib.suppress(HpcError):  # no accounting here: the controller's word stands
         found = await client.finished([job_id])
         ended = [each for each in found if each.phase is Phase.ENDED]
@@ -162,10 +185,32 @@ async def ending_of(runner: Runner, client: SlurmClient, job_id: str) -> tuple[s
             return "", False
         own = next((each for each in ended if each.id == job_id), None)
         record = own or _telling(ended) or record
-    left = (await left_by(runner, [job_id])).get(job_id)
+    names = [job_id] if record is None else [job_id, record.id]
+    lefts = await left_by(runner, dict.fromkeys(names))
+    left = lefts.get(job_id)
     if record is None:
         return _forgotten(job_id, left), True
-    return sentence(ending(record, left)), True
+    if left is not None and left.is_sweep:  # the parts of a chain share what they leave
+        left = lefts.get(record.id, left)
+    cancelled = any(each.state == "CANCELLED" for each in ended)
+    return sentence(ending(record, left, is_cancelled=cancelled)), True
+
+
+async def telling_run(runner: Runner, client: SlurmClient, job_id: str) -> str:
+    """Of a sweep the first run that failed, whose log is wanted; of all else the job itself."""
+    left = (await left_by(runner, [job_id])).get(job_id)
+    if "_" in job_id or left is None or not left.is_sweep:
+        return job_id
+    with contextlib.suppress(HpcError):  # no accounting: the newest log may do
+        found = _telling([each for each in await client.finished([job_id]) if each.started])
+        if found is not None and _ORDER.get(found.state, 3) < 2:
+            return found.id
+    return job_id
+
+
+def _array(record: FinishedJob) -> str:
+    """The job to which the record belongs, be it an array or not."""
+    return record.id.partition("_")[0]
 
 
 def _forgotten(job_id: str, left: Left | None) -> str:
@@ -174,12 +219,14 @@ def _forgotten(job_id: str, left: Left | None) -> str:
     if left is not None and left.rest:
         return left.rest
     if left is not None and isinstance(code, int) and code:
-        found = recognised(left.log_end)
+        found = recognised(left.log_end, code=code)
         return sentence(found) if found else f"The program ended with code {code}."
     return f"Slurm has no record of job {job_id} any more." if code is None else ""
 
 
+_ORDER = {"FAILED": 0, "OUT_OF_MEMORY": 0, "NODE_FAIL": 0, "TIMEOUT": 1, "CANCELLED": 2}
+
+
 def _telling(records: list[FinishedJob]) -> FinishedJob | None:
     """Of the tasks of an array the one that tells most: a failure before all else."""
-    order = {"FAILED": 0, "OUT_OF_MEMORY": 0, "NODE_FAIL": 0, "TIMEOUT": 1, "CANCELLED": 2}
-    return min(records, key=lambda record: order.get(record.state, 3), default=None)
+    return min(records, key=lambda record: _ORDER.get(record.state, 3), default=None)

@@ -14,6 +14,9 @@ LOG_END_BYTES = 16_000
 
 _Found = re.Match[str]
 
+#: The cause where only Python's own words are known. Such a program ends with code 1.
+EXCEPTION = "exception"
+
 
 def _gpu_memory(found: _Found) -> Ending:
     asked = re.search(r"Tried to allocate ([\d.]+ ?[KMGT]i?B)", found.string[found.start() :])
@@ -69,6 +72,15 @@ def _module(found: _Found) -> Ending:
     )
 
 
+def _exception(found: _Found) -> Ending:
+    cell = re.search(r"^\[jupyter-hpc\] failed in cell (\d+)", found.string[found.end() :], re.M)
+    who = f"Cell {cell[1]}" if cell else "The program"
+    error = printable(found["error"], 200)
+    return Ending(
+        f"{who} ended with {error.rstrip('.')}.", "Look at the end of its log.", EXCEPTION
+    )
+
+
 def _file_of(found: _Found) -> str:
     """The file in the line of the error, else in the line of code that Python shows before it."""
     line_end = found.string.find("\n", found.end())
@@ -104,14 +116,22 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[_Found], Ending]], ...] = (
         _module,
     ),
     (re.compile(r"^MemoryError\b|^numpy\S*MemoryError", re.MULTILINE), _python_memory),
+    (
+        re.compile(
+            r"^Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*"
+            r"(?P<error>[A-Za-z_][\w.]*(?:: .*)?)$",
+            re.MULTILINE,
+        ),
+        _exception,
+    ),
 )
 
 
-def recognised(log_end: str, nodes: str = "") -> Ending | None:
+def recognised(log_end: str, nodes: str = "", code: int | None = 1) -> Ending | None:
     """The cause of a failure that the end of its log names; None if it names none that is known.
 
-    `nodes` is where the job ran. Only for jobs that failed: a program may print such words and
-    go on.
+    `nodes` is where the job ran, `code` what it ended with. Only for jobs that failed: a program
+    may print such words and go on.
     """
     text = log_end[-LOG_END_BYTES:]
     newest: tuple[int, Ending] | None = None
@@ -119,7 +139,7 @@ def recognised(log_end: str, nodes: str = "") -> Ending | None:
         matches = list(pattern.finditer(text))
         if matches and (newest is None or matches[-1].start() > newest[0]):
             newest = (matches[-1].start(), explain(matches[-1]))
-    if newest is None:
+    if newest is None or (newest[1].cause == EXCEPTION and code != 1):
         return None
     ending = newest[1]
     return replace(ending, advice=ending.advice.replace("=NODE", f"={nodes or 'NODE'}"))

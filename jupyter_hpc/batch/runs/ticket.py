@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from jupyter_hpc.batch.runs.endings import Left, ending, left_by, sentence
+from jupyter_hpc.batch.runs.endings import Left, ending, left_by, sentence, telling_run
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.redaction import Redactor
 from jupyter_hpc.runner import Runner
@@ -28,6 +28,7 @@ async def ticket(runner: Runner, client: SlurmClient, job_id: str, version: str)
 
     `version` is our own.
     """
+    asked, job_id = job_id, await telling_run(runner, client, job_id)
     record = await _record(client, job_id)
     left = (await left_by(runner, [job_id])).get(job_id)
     if record is None and left is None:
@@ -38,6 +39,7 @@ async def ticket(runner: Runner, client: SlurmClient, job_id: str, version: str)
     redacted = Redactor()
     parts = [
         f"Job {job_id}",
+        *([f"The first run of the sweep {asked} that failed"] if asked != job_id else []),
         *_facts(record, left),
         f"Versions: {', '.join(await _versions(runner, client, version))}",
     ]
@@ -53,9 +55,11 @@ async def ticket(runner: Runner, client: SlurmClient, job_id: str, version: str)
 
 async def _record(client: SlurmClient, job_id: str) -> FinishedJob | JobDetail | None:
     try:
-        for found in await client.finished([job_id]):
-            if job_id in (found.id, found.job_id):
-                return found
+        found = await client.finished([job_id])
+        own = [each for each in found if each.id == job_id]
+        # The number of an array is that of its last task as well.
+        for record in own or (each for each in found if each.job_id == job_id):
+            return record
     except HpcError:
         pass  # no accounting: the controller remembers the last minutes
     try:

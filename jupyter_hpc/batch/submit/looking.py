@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jupyter_hpc.batch.job.header import batch_options
 from jupyter_hpc.batch.preflight.findings import errors_first
 from jupyter_hpc.batch.preflight.preflight import Subject, budget_preflight, preflight
+from jupyter_hpc.errors import HpcError, JobNotFound, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import job_cost
@@ -53,6 +54,7 @@ async def estimated(
     What the partitions rule out is said first, in words.
     """
     job, budget = prepared.job, prepared.budget
+    await _check_known(client, job.after)
     if partitions is None:
         partitions = await client.partitions()
     await client.check(job.request, partitions)
@@ -66,3 +68,22 @@ async def estimated(
         cpus=estimate.cpus,
     )
     return replace(prepared, estimate=estimate, cost=cost)
+
+
+async def _check_known(client: SlurmClient, after: Sequence[str]) -> None:
+    """UsageError for a job to wait for that is not there: Slurm may take it as one that is done."""
+    for job_id in after:
+        try:
+            await client.job_detail(job_id)
+        except JobNotFound:
+            try:
+                known = await client.finished([job_id])
+            except HpcError:
+                continue  # no accounting: it may have ended long ago
+            if not known:
+                raise UsageError(
+                    f"There is no job {job_id} to wait for (--after).",
+                    "`jupyter-hpc jobs` lists yours; leave --after out to start at once.",
+                ) from None
+        except HpcError:
+            continue  # what Slurm says to the submit is said then

@@ -100,10 +100,7 @@ async def results_of(runner: Runner, job_id: str) -> Results:
     run_dir = await find_run(runner, job_id)
     done = await runner.run(["sh", "-c", _LIST, "sh", run_dir, _task(job_id)])
     if done.returncode == _NO_RUN:
-        raise JobNotFound(
-            f"The sweep {plain_id(job_id)} has no run {_task(job_id)}.",
-            f"Leave the number out to have all of them: {plain_id(job_id)}.",
-        )
+        raise _no_such_run(job_id)
     if not done.ok:
         raise JobNotFound(
             f"The results of job {job_id} are gone: {run_dir}/output cannot be read.",
@@ -123,6 +120,14 @@ async def results_of(runner: Runner, job_id: str) -> Results:
             length = int(size) if kind == "f" else 0
             files.append(ResultFile(path, length, source, more, kind == "d"))
     return Results(job_id, run_dir, tuple(sorted(files, key=lambda file: file.path)))
+
+
+def _no_such_run(job_id: str) -> JobNotFound:
+    sweep = plain_id(job_id)
+    return JobNotFound(
+        f"The sweep {sweep} has no run {_task(job_id)}.",
+        f"Leave the number out to have all of them: {sweep}.",
+    )
 
 
 def _inputs(folder: str, text: str) -> set[tuple[str, ...]]:
@@ -304,9 +309,11 @@ async def log_path(runner: Runner, job_id: str) -> str:
     run_dir = await find_run(runner, job_id)
     task = job_id.partition("_")[2]
     pattern = f"{plain_id(job_id)}_{task}.out" if task else f"{plain_id(job_id)}*.out"
-    script = 'cd -- "$1/logs" && ls -t -- $2 2> /dev/null | head -n 1'
-    done = await runner.run(["sh", "-c", script, "sh", run_dir, pattern])
+    script = f'{_OUTPUT}\ncd -- "$1/logs" && ls -t -- $3 2> /dev/null | head -n 1'
+    done = await runner.run(["sh", "-c", script, "sh", run_dir, _task(job_id), pattern])
     name = done.stdout.strip()
+    if done.returncode == _NO_RUN:
+        raise _no_such_run(job_id)
     if not name:
         raise JobNotFound(
             f"Job {job_id} has no log yet.", "It is written from the moment the job starts."

@@ -197,6 +197,8 @@ class JobDetails:
 
     async def _finished(self, job_id: str, otherwise: HpcError) -> FinishedJob:
         for job in await self._client.finished([job_id]):
+            if job.phase in (Phase.PENDING, Phase.RUNNING, Phase.ENDING):
+                continue  # the database lags behind: that is not how it ended
             if job_id in (job.id, job.job_id) and self._identity.owns(job.user):
                 self._jobs.history.remember(job)
                 return job

@@ -25,5 +25,12 @@ def test_known_causes(log: str, words: str) -> None:
     assert found is not None and words in found.text
 
 
+def test_an_exception_is_named_if_the_program_ended_of_it() -> None:
+    log = 'Traceback (most recent call last):\n  File "t.py", line 1\n    f()\nKeyError: 3\n'
+    found = recognised(log)
+    assert found is not None and found.text == "The program ended with KeyError: 3."
+    assert recognised(log, code=3) is None, "it was caught: the program chose its own code"
+
+
 def test_others_are_left_to_slurm() -> None:
     assert recognised("loss: 0.1\nValueError: the disk is not there\n") is None
