@@ -54,6 +54,10 @@ coverage: ## Run every test and write down how much of the package they run
 faults: install ## Run the long fault-injection tests
 	@$(BIN)/python -m pytest -m faults $(ARGS)
 
+.PHONY: rounds
+rounds: install ## Every fault of the network twenty times, into docs/reliability.md (20 minutes)
+	@$(BIN)/python -m pytest -m faults -s -n 0 tests/connect/real/test_fault_rounds_real.py $(ARGS)
+
 .PHONY: bench
 bench: install ## Measure, side by side with the alternatives
 	@$(BIN)/python -m bench $(ARGS)

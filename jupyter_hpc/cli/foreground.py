@@ -17,6 +17,7 @@ from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.process import Output, more_files, outlive_terminal, soon
 from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
+from jupyter_hpc.clusters.loading import DEMO_PROFILE
 from jupyter_hpc.connect.events import Ended, Failed, Starting, Warned
 from jupyter_hpc.connect.job.existing import Choice, check_limits, choose, mismatch
 from jupyter_hpc.connect.job.request import find_profile
@@ -128,6 +129,8 @@ async def _choose(
     found = mismatch(profile, options, record.cluster, job) if job is not None else None
     if found is None:
         return Choice.USE
+    if record.cluster == DEMO_PROFILE:
+        found = dataclasses.replace(found, may_replace=False)
     await check_limits(slurm, found.request)  # nothing is given up for what cannot be had
     return await choose(found, terminal_prompter() if terminal else NoPrompter())
 

@@ -3,7 +3,8 @@
 `init_process_group()` in a cell reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
 MASTER_PORT; nobody sets them in a kernel, and each kernel needs a port of its own.
 Terminals do not get them: what is started there (torchrun, Lightning, srun) sets its own,
-and Lightning takes LOCAL_RANK for the sign that somebody else starts its processes.
+and Lightning takes LOCAL_RANK for the sign that somebody else starts its processes. For the
+same reason a kernel keeps LOCAL_RANK for itself: `!python train.py` does not inherit it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ USUAL = "local-provisioner"
 PORTS = range(10000, 30000)
 
 
+#: For IPython's kernel: `os.environ` keeps the variable, the process that children inherit from
+#: does not (os.unsetenv leaves os.environ alone). `code_to_run` is the one piece of code of a
+#: start that no configuration of the user has a use for.
+KEEP_LOCAL_RANK = """--IPKernelApp.code_to_run=__import__("os").unsetenv("LOCAL_RANK")"""
+
+
 class JobKernel(LocalProvisioner):
     """Starts kernels as Jupyter does, with the variables of a single process."""
 
@@ -34,7 +41,10 @@ class JobKernel(LocalProvisioner):
         """The arguments of the launch; what the kernel's own specification sets stays."""
         prepared: dict[str, Any] = await super().pre_launch(**kwargs)
         environ = dict(prepared.get("env") or {})
-        prepared["env"] = {**environ, **single_process(environ)}
+        added = single_process(environ)
+        prepared["env"] = {**environ, **added}
+        if added and any("ipykernel" in word for word in prepared["cmd"][:4]):
+            prepared["cmd"] = [*prepared["cmd"], KEEP_LOCAL_RANK]
         return prepared
 
 

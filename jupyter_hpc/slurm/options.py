@@ -10,6 +10,7 @@ from jupyter_hpc.text import printable
 GPU_FLAGS = ("gpus", "gpus-per-node", "gres")
 
 _GRES = "--gres="
+_COMMENT = "--comment="
 
 #: Options that would break what is read back, or that belong to the caller.
 _RESERVED = ("--parsable", "--test-only", "--no-shell", "--wrap", "--wait", "--quiet", "-Q", "-W")
@@ -39,7 +40,7 @@ def request_options(request: Request) -> list[str]:
         ("mem", request.memory),
         *_gpu_option(request),
         ("gres", _gres(request)),
-        ("comment", request.comment),
+        ("comment", _comment(request)),
     ]
     words = [f"--{option}={value}" for option, value in values if value not in (None, "")]
     for word in words:
@@ -48,7 +49,7 @@ def request_options(request: Request) -> list[str]:
                 f"{printable(word, 120)!r} holds a line break, which no Slurm option may.",
                 "Remove it from the profile or the command line.",
             )
-    others = [option for option in request.extra if not option.startswith(_GRES)]
+    others = [option for option in request.extra if not option.startswith((_GRES, _COMMENT))]
     return words + [_extra(option) for option in others]
 
 
@@ -91,6 +92,12 @@ def _gres(request: Request) -> str:
         )
     own = [gpus] if request.gpu_flag == "gres" else []
     return ",".join(dict.fromkeys([*own, *(each for each in named if each != gpus)]))
+
+
+def _comment(request: Request) -> str:
+    """One comment of both: of two options Slurm would take the last, and ours is a mark."""
+    named = [each[len(_COMMENT) :] for each in request.extra if each.startswith(_COMMENT)]
+    return "; ".join(filter(None, [*named[-1:], request.comment]))
 
 
 def _extra(option: str) -> str:

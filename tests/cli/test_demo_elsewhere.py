@@ -75,6 +75,16 @@ def _forward_leads_to_the_service(home: Path) -> None:
 
 def test_a_further_session_logs_in_to_the_demo_that_runs(demo: Terminal, home: Path) -> None:
     """Over a login of its own: only the demo itself knows the folder that it was given."""
+    words = command("connect", "demo", "--no-browser", "--time", "20:00")
+    with Terminal(words, _environment(home)) as terminal:
+        terminal.expect(r"Use it \(u\) or open a further one beside it \(f\)\? \[u\]")
+        terminal.type("r\n")  # would end the demo
+        terminal.expect("Please type u or f")
+        terminal.type("u\n")
+        terminal.expect("demo is connected already")
+        assert terminal.wait() == 0
+    refused = run(home, "connect", "demo", "--time", "20:00")
+    assert refused.returncode == 2 and "jupyter-hpc stop" not in refused.stderr
     further = run(home, "connect", "demo", "--new", "--detach", "--json")
     assert json.loads(further.stdout.splitlines()[-1])["event"] == "ready", further.stderr
     assert run(home, "stop", "demo-2").returncode == 0

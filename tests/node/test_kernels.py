@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -75,3 +77,21 @@ async def test_each_kernel_has_a_port_of_its_own(tmp_path: Path) -> None:
         ports.append(prepared["env"]["MASTER_PORT"])
         assert prepared["env"]["LOCAL_RANK"] == "0" and prepared["env"]["SLURM_JOB_ID"] == "7"
     assert ports[0] != ports[1]
+
+
+async def test_a_kernel_keeps_its_local_rank_for_itself(tmp_path: Path) -> None:
+    """Lightning in `!python train.py` would take it for the sign of somebody else's processes."""
+    manager = AsyncKernelManager(connection_file=str(tmp_path / "c.json"))
+    manager.provisioner = JobKernel(kernel_id="k", kernel_spec=manager.kernel_spec, parent=manager)
+    prepared = await manager.provisioner.pre_launch(env={**os.environ, **JOB})
+    assert prepared["cmd"][-1] == kernels.KEEP_LOCAL_RANK
+    kernel = subprocess.Popen(prepared["cmd"], env=prepared["env"])
+    try:
+        manager.load_connection_file()
+        seen = '__import__("os").environ.get("LOCAL_RANK"), __import__("os").environ["RANK"]'
+        assert await kernels.evaluate(manager, seen, 60) == "('0', '0')"
+        inherited = '__import__("subprocess").getoutput("echo $LOCAL_RANK-$RANK-$MASTER_ADDR")'
+        assert await kernels.evaluate(manager, inherited, 60) == "'-0-127.0.0.1'"
+    finally:
+        kernel.kill()
+        kernel.wait()

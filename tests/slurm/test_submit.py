@@ -169,6 +169,14 @@ def test_generic_resources_are_one_option(
     assert request_options(request) == options
 
 
+def test_two_comments_are_one_option() -> None:
+    """Of two options the last would count, and a session knows its job by the one of ours."""
+    own = ("--comment=of the profile",)
+    assert request_options(Request(extra=own)) == ["--comment=of the profile"]
+    both = request_options(Request(extra=own, comment="mark 1"))
+    assert both == ["--comment=of the profile; mark 1"]
+
+
 def test_gpus_in_two_ways_are_refused() -> None:
     with pytest.raises(UsageError, match="asked for twice") as caught:
         request_options(Request(gpus=1, gpu_flag="gpus", extra=("--gres=gpu:a100:2",)))

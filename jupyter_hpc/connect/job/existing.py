@@ -48,6 +48,7 @@ class Mismatch:
     differences: tuple[str, ...]
     options: ConnectOptions
     request: Request  #: what is asked for, as Slurm would get it
+    may_replace: bool = True  #: the demo ends with its own session
 
     @property
     def text(self) -> str:
@@ -58,12 +59,15 @@ class Mismatch:
 
     @property
     def commands(self) -> str:
-        """The three ways on, as commands."""
+        """The ways on, as commands."""
         words = " ".join(_words(self.options))
-        return (
-            f"Use it: jupyter-hpc connect {self.name}\n"
+        replace = (
             f"  Replace it: jupyter-hpc stop {self.name}, then: "
             f"jupyter-hpc connect {self.name} {words}\n"
+        )
+        return (
+            f"Use it: jupyter-hpc connect {self.name}\n"
+            f"{replace if self.may_replace else ''}"
             f"  A further one: jupyter-hpc connect {self.name} --new {words}"
         )
 
@@ -98,7 +102,9 @@ async def choose(found: Mismatch, prompter: Prompter) -> Choice:
     unanswered = UsageError(found.text, found.commands)
     if not prompter.can_ask:
         raise unanswered
-    field = Field("Use it (u), replace it (r), or open a further one beside it (f)? [u]", echo=True)
+    replace = ", replace it (r)," if found.may_replace else ""
+    field = Field(f"Use it (u){replace} or open a further one beside it (f)? [u]", echo=True)
+    choices = {each.value for each in Choice if found.may_replace or each is not Choice.REPLACE}
     text = found.text
     for _ in range(_MAX_TRIES):
         try:
@@ -106,9 +112,9 @@ async def choose(found: Mismatch, prompter: Prompter) -> Choice:
         except PromptNeeded:
             raise unanswered from None
         typed = answer.strip().lower()[:1] or Choice.USE.value
-        if typed in {choice.value for choice in Choice}:
+        if typed in choices:
             return Choice(typed)
-        text = "Please type u, r or f."
+        text = f"Please type {'u, r' if found.may_replace else 'u'} or f."
     raise unanswered
 
 

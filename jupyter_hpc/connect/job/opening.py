@@ -230,7 +230,7 @@ class JobOpener:
     async def _cancel_doubles(self, slurm: SlurmClient) -> None:
         """A salloc whose answer was lost may have got its job after another was asked for."""
         jobs = await living_jobs(slurm, self._name)
-        doubles = [job.job_id for job in jobs if job.comment == self._asked.mark]
+        doubles = [job.job_id for job in jobs if self._asked.has_mark(job)]
         doubles = [job_id for job_id in doubles if job_id != self.job_id]
         if doubles:
             await slurm.cancel(doubles)

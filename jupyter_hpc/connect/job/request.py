@@ -25,8 +25,8 @@ _NUMBERED = re.compile(r"(?P<profile>.+)-(?P<number>[2-9]|[1-9][0-9])")
 class OwnJobs:
     """The jobs that one connect has asked for, as opposed to those that it found.
 
-    Each carries the connect's mark as its comment: one that was asked for just before a cut
-    is known by it, although its number never came.
+    Each carries the connect's mark as its comment, or behind that of the profile: one that was
+    asked for just before a cut is known by it, although its number never came.
     """
 
     def __init__(self) -> None:
@@ -39,9 +39,13 @@ class OwnJobs:
     def add(self, job_id: str) -> None:
         self._numbers.add(job_id)
 
+    def has_mark(self, job: Job) -> bool:
+        """Whether this connect has asked for the job, whatever of its number came."""
+        return job.comment.endswith(self.mark)
+
     def recognise(self, job: Job) -> bool:
         """Whether a job that was found is one of these."""
-        if job.comment == self.mark:
+        if self.has_mark(job):
             self.add(job.job_id)
         return job.job_id in self
 

@@ -1,10 +1,11 @@
 """Every fault of the network, many times at random moments, while a kernel counts.
 
 JUPYTER_HPC_FAULT_ROUNDS sets how many rounds of each (20), JUPYTER_HPC_FAULT_SESSIONS how many
-faults are tried at the same time (4), each with a session of its own. What is printed, and
-written to .cache/fault-rounds.md, is the table of docs/reliability.md: seconds from the moment
-when the network is good until a new request is answered, through `connect` and, where it is
-installed, through `autossh`, which has a network of its own with the same faults.
+faults are tried at the same time (3), each with a session of its own. What is printed, and
+written to .cache/fault-rounds.md, is the table of docs/reliability.md, into which it goes as well
+with 20 rounds or more: seconds from the moment when the network is good until a new request is
+answered, through `connect` and, where it is installed, through `autossh`, which has a network of
+its own with the same faults.
 """
 
 from __future__ import annotations
@@ -29,8 +30,15 @@ from tests.connect.real.kernels import Kernel
 from tests.connect.real.sessions import CHECKOUT, connected, run
 
 ROUNDS = int(os.environ.get("JUPYTER_HPC_FAULT_ROUNDS", "20"))
-SESSIONS = int(os.environ.get("JUPYTER_HPC_FAULT_SESSIONS", "4"))
+SESSIONS = int(os.environ.get("JUPYTER_HPC_FAULT_SESSIONS", "3"))
 TABLE = CHECKOUT / ".cache/fault-rounds.md"
+PAGE = CHECKOUT / "docs/reliability.md"
+
+#: So many rounds of each are worth a place in the documentation.
+DOCUMENTED_ROUNDS = 20
+
+#: Twenty rounds of all faults take about 20 minutes; a session that never comes back, 90 s more.
+MAX_SECONDS = 3600
 
 #: The goals, in seconds.
 MEDIAN, WORST = 1.5, 5.0
@@ -139,8 +147,7 @@ def _figures(times: Sequence[float]) -> str:
 
 
 FAULTS = (
-    Fault("captive portal for 40 s", _for_a_while("portal", 40, 40, forgets=True),
-          rounds=max(1, ROUNDS // 4)),
+    Fault("captive portal for 40 s", _for_a_while("portal", 40, 40, forgets=True)),
     Fault("cut within the handshake", _cut_in_the_handshake),
     Fault("silence within the handshake", _silence_in_the_handshake),
     Fault("a reset every 10 s", _reset, (9.0, 10.0)),
@@ -154,7 +161,7 @@ FAULTS = (
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(3 * 3600)
+@pytest.mark.timeout(MAX_SECONDS)
 def test_every_fault_is_recovered_from_and_nothing_is_lost(cluster: Cluster) -> None:
     began = time.monotonic()
     with ThreadPoolExecutor(SESSIONS) as pool:
@@ -174,10 +181,29 @@ def test_every_fault_is_recovered_from_and_nothing_is_lost(cluster: Cluster) -> 
     TABLE.parent.mkdir(exist_ok=True)
     TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n" + TABLE.read_text(encoding="utf-8"))
+    if ROUNDS >= DOCUMENTED_ROUNDS:
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), lines), encoding="utf-8")
     for fault in FAULTS:
         assert fault.counted and not fault.lost, f"{fault.words}: {fault.lost} lost"
         ours = fault.times["jupyter-hpc"]
         assert max(ours) < float("inf"), f"{fault.words}: a session did not come back"
+
+
+def with_table(page: str, lines: Sequence[str]) -> str:
+    """The page with the newest table between its two marks."""
+    before, begin, rest = page.partition("<!-- rounds -->\n")
+    _, end, after = rest.partition("<!-- end of rounds -->\n")
+    assert begin and end, "the page has lost the marks of its table"
+    return "\n".join([before + begin, *lines, "", end + after])
+
+
+def test_the_table_is_replaced_and_the_rest_of_the_page_stays() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    changed = with_table(page, ["| new |", "", "It took long."])
+    assert "| new |\n\nIt took long.\n\n<!-- end of rounds -->\n" in changed
+    assert with_table(changed, ["| new |", "", "It took long."]) == changed
+    assert changed.startswith(page.partition("| fault |")[0])
+    assert changed.endswith(page.partition("<!-- end of rounds -->")[2])
 
 
 def _try(cluster: Cluster, fault: Fault, name: str) -> None:
@@ -194,7 +220,7 @@ def _try(cluster: Cluster, fault: Fault, name: str) -> None:
             kernel, printed = Kernel(session.laptop, name), list[str]()
             code = _COUNT.format(enough=enough.name)
             counting = threading.Thread(
-                target=lambda: printed.append(kernel.run(code, 3 * 3600)), daemon=True
+                target=lambda: printed.append(kernel.run(code, MAX_SECONDS)), daemon=True
             )
             counting.start()
             state = cluster.home("alice") / ".local/state/jupyter-hpc/jobs" / ready["job_id"]

@@ -150,7 +150,8 @@ def bashrc(cluster: Cluster, text: bytes) -> Iterator[None]:
 
 def test_a_job_whose_number_a_cut_has_lost_is_given_back(cluster: Cluster, laptop: Laptop) -> None:
     """The connection ends after salloc was started and before it said which job it has."""
-    laptop.write_profile("mini", {"environment": {"setup": ["false"]}})
+    own = {"extra": ["--comment=a site's own"]}
+    laptop.write_profile("mini", {"environment": {"setup": ["false"]}, "allocation": own})
     asked, slow = cluster.home("alice") / "asked", cluster.home("alice") / "slow"
     asked.unlink(missing_ok=True)
     slow.mkdir(exist_ok=True)
@@ -165,6 +166,14 @@ def test_a_job_whose_number_a_cut_has_lost_is_given_back(cluster: Cluster, lapto
         assert "Environment line 1 failed" in session.errors
         assert "was cancelled." in session.errors, session.errors
     cluster.wait_until_idle(20)
+
+
+def test_a_step_that_slurm_refuses_gives_the_job_back(cluster: Cluster, laptop: Laptop) -> None:
+    """Slurm's own no: the user's shell asks for more processors than the job has."""
+    with bashrc(cluster, b"export SRUN_CPUS_PER_TASK=64\n"):
+        said = refused(cluster, laptop, "--via", "srun")
+    assert "srun: error: Unable to create step for job" in said
+    assert "More processors requested than permitted" in said
 
 
 def test_a_login_shell_that_prints_a_megabyte_does_not_look_like_forbidden_ssh(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -238,9 +239,73 @@ def test_password_and_code(cluster_with: ClusterFactory) -> None:
         terminal.type(f"{cluster.code()}\n")
         terminal.expect(r"over \S+\): http")
         assert cluster.authentications("login1", "alice") == before + 1
+        _page_and_terminal_ask_for_one_login(cluster, laptop, terminal)
         terminal.control_c()
         terminal.expect("Your choice")
-        terminal.type("c\n")
+        terminal.type("l\n")
+        assert terminal.wait() == 0
+    _what_runs_asks_once(cluster, laptop)
+
+
+def _page_and_terminal_ask_for_one_login(
+    cluster: Cluster, laptop: Laptop, terminal: Terminal
+) -> None:
+    """Whoever is first begins the one login; the other is told, and asks for none of its own."""
+
+    def cut() -> str:
+        """End the login; the question that is open then."""
+        assert cluster.kill_sessions("login1", "alice")
+        terminal.expect("Press Enter when you can answer:")
+        return str(_status(laptop)["questions"]["login"])
+
+    def logged_in() -> None:
+        """One login, asked for in the terminal, and no second one behind it."""
+        before = cluster.authentications("login1", "alice")
+        _answer_login(cluster, terminal)
+        terminal.expect("Connected again")
+        assert cluster.authentications("login1", "alice") == before + 1
+        assert not _status(laptop)["questions"]
+
+    question = cut()
+    _on_page(laptop, "login", question)
+    terminal.expect("Answered on the page")
+    logged_in()
+
+    question = cut()
+    terminal.type("\n")
+    eventually(lambda: not _status(laptop)["questions"])
+    with pytest.raises(ConnectError, match="Answered in the terminal"):
+        _on_page(laptop, "login", question)
+    logged_in()
+
+    question = cut()
+    terminal.type("\n")  # at the same moment
+    with contextlib.suppress(ConnectError):
+        _on_page(laptop, "login", question)
+    logged_in()
+
+
+def _answer_login(cluster: Cluster, terminal: Terminal) -> None:
+    terminal.expect("[Pp]assword")
+    terminal.type(f"{cluster.password}\n")
+    terminal.expect("[Cc]ode")
+    terminal.type(f"{cluster.code()}\n")
+
+
+def _what_runs_asks_once(cluster: Cluster, laptop: Laptop) -> None:
+    """Without a connection `status --all` logs in, and asks a person once for all of it."""
+    before = cluster.authentications("login1", "alice")
+    (job,) = cluster.jobs()
+    with _at(laptop, "status", "--all") as terminal:
+        _answer_login(cluster, terminal)
+        terminal.expect(f"mini: running, not connected here, job {job}")
+        assert terminal.wait() == 0
+    assert cluster.authentications("login1", "alice") == before + 1
+    silent = run(laptop, "status", "--all")
+    assert silent.returncode == 0 and "needs a login" in silent.stdout + silent.stderr
+    with _at(laptop, "stop", "mini") as terminal:
+        _answer_login(cluster, terminal)
+        terminal.expect(f"Job {job} was cancelled, as asked")
         assert terminal.wait() == 0
 
 
