@@ -1,9 +1,10 @@
-"""Joins the relay's modules into the one file that is shipped to the node."""
+"""Joins modules into the one file that is shipped: the relay's, and those of other programs."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Sequence
 from importlib import resources
 
 #: In the order in which they build on each other.
@@ -25,21 +26,23 @@ MODULES = (
     "relay",
 )
 
-_HEADER = '"""The node\'s end of the lossless stream of jupyter-hpc, joined into one file."""\n'
+_HEADER = "The node's end of the lossless stream of jupyter-hpc, joined into one file."
 _BUILD_LINE = 'BUILD = "source"\n'
 
 
 def relay_source() -> str:
     """The whole relay as one Python file; its BUILD is the hash of its own text."""
-    text = _joined()
+    text = joined("jupyter_hpc.relay", MODULES, _HEADER)
     build = hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
     return text.replace(_BUILD_LINE, f'BUILD = "{build}"\n', 1)
 
 
-def _joined() -> str:
-    folder = resources.files("jupyter_hpc.relay")
-    parts = [_body(folder.joinpath(f"{name}.py").read_text("utf-8")) for name in MODULES]
-    return _HEADER + "\nfrom __future__ import annotations\n\n" + "\n\n".join(parts)
+def joined(package: str, modules: Sequence[str], title: str) -> str:
+    """These modules of a package, which build on each other in this order, as one file."""
+    folder = resources.files(package)
+    parts = [_body(folder.joinpath(f"{name}.py").read_text("utf-8")) for name in modules]
+    header = f'"""{title}"""\n\nfrom __future__ import annotations\n\n'
+    return header + "\n\n".join(parts)
 
 
 def _body(source: str) -> str:
