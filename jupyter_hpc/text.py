@@ -90,3 +90,12 @@ def script_name(text: str) -> str:
     """The comment on a script's first line, else the beginning of that line."""
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return printable(first.lstrip("#! "), 60)
+
+
+def data_size(size: float) -> str:
+    """An amount of data as people say it, in powers of ten: 512 B, 4.1 kB, 1.2 GB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

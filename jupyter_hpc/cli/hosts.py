@@ -13,8 +13,8 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from jupyter_hpc.clusters import Login, Profile, load
 from jupyter_hpc.connect.job.request import find_profile
@@ -31,6 +31,7 @@ from jupyter_hpc.errors import (
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, LocalRunner, Runner, prefixed
 
 if TYPE_CHECKING:  # asyncssh takes a quarter of a second, and a session has it already
+    from jupyter_hpc.connect.ssh.interfaces import RemoteProcess
     from jupyter_hpc.connect.ssh.login import LoginConnection
     from jupyter_hpc.connect.ssh.prompts import Prompter
 
@@ -66,6 +67,21 @@ class SessionRunner:
     ) -> Completed:
         """Run `argv` on the login host; see Runner.run for the contract."""
         return await asyncio.to_thread(self._run, list(argv), stdin, timeout)
+
+    async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess:
+        """Start a command line on the login host. Raises ConnectError."""
+        from jupyter_hpc.connect.files.share import visit
+
+        return await visit(await asyncio.to_thread(self._share, line, timeout))
+
+    def _share(self, line: str, timeout: float) -> dict[str, Any]:
+        try:
+            answer = ask_manager(self._record, "share", {"line": line}, timeout=timeout + 15)
+        except Unreachable as error:
+            raise _NotRun(error.message, error.hint) from error
+        if answer.get("away"):
+            raise _NotRun(answer["away"], answer.get("hint", ""))
+        return answer
 
     def _run(self, argv: list[str], stdin: bytes | None, timeout: float) -> Completed:
         with contextlib.ExitStack() as stack:
@@ -116,6 +132,7 @@ class ClusterRunner:
         self._prompter = prompter
         self._login: LoginConnection | None = None
         self._opening = asyncio.Lock()
+        self._served = False
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes | None = None, timeout: float = DEFAULT_TIMEOUT
@@ -130,6 +147,45 @@ class ClusterRunner:
                     self._sessions.remove(session)
         login = await self._own_login()
         return await login.runner.run(argv, stdin=stdin, timeout=timeout)
+
+    @property
+    def host(self) -> str:
+        """The login host as the profile names it first, or the one that was reached."""
+        return self._login.host if self._login is not None else self._settings.host[0]
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether a new connection would ask somebody; a session makes its own again."""
+        return self._login is not None and self._login.needs_person
+
+    @property
+    def over_session(self) -> bool:
+        """Whether a session's connection is used, or would be."""
+        return bool(self._sessions)
+
+    async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess:
+        """Start a command line of ssh/runner.py there; its streams are the caller's.
+
+        A session that has served once is waited for, not left for a login of our own: raises
+        Unreachable while it is away.
+        """
+        while self._sessions:
+            session = self._sessions[0]
+            try:
+                process = await session.start(line, timeout=timeout)
+                self._served = True
+                return process
+            except _NotRun:
+                if self._served:
+                    raise
+                self._sessions.remove(session)
+        login = await self._own_login()
+        return await login.start(line, timeout=timeout)
+
+    async def log_in(self) -> None:
+        """Make the connection now, unless a session has one. Raises ConnectError."""
+        if not self._sessions:
+            await self._own_login()
 
     async def _own_login(self) -> LoginConnection:
         from jupyter_hpc.connect.ssh.login import open_login
@@ -152,11 +208,22 @@ class ClusterRunner:
 @contextlib.asynccontextmanager
 async def open_cluster(
     profile: Profile, prompter: Callable[[], Prompter] | None = None
-) -> AsyncIterator[Runner]:
+) -> AsyncIterator[ClusterRunner]:
     """Runs commands on the profile's login host; nothing is opened before the first of them."""
     from_terminal = prompter or _terminal_prompter
     sessions = await asyncio.to_thread(_sessions_to, profile)
     runner = ClusterRunner(profile.login, sessions, from_terminal)
+    try:
+        yield runner
+    finally:
+        runner.close()
+
+
+@contextlib.asynccontextmanager
+async def open_transfer_host(profile: Profile) -> AsyncIterator[ClusterRunner]:
+    """The host that the site has for transfers; the profile names one."""
+    login = replace(profile.login, host=profile.transfer.host or profile.login.host)
+    runner = ClusterRunner(login, (), _terminal_prompter)
     try:
         yield runner
     finally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_hpc.clusters.loading import DEMO_PROFILE
 from jupyter_hpc.connect.events import ANSWERED_WHERE
+from jupyter_hpc.connect.files.share import Shared
 from jupyter_hpc.connect.proxy.listening import Listening, listening
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.jupyter_api import start_tensorboard
@@ -55,6 +56,7 @@ class SessionActions:
             "token-url": self.token_url,
             "browser-url": self.browser_url,
             "run": self.run,
+            "share": self.share,
         }
 
     async def disconnect(self, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -234,6 +236,14 @@ class SessionActions:
             "stdout": base64.b64encode(done.stdout.encode()).decode(),
             "stderr": base64.b64encode(done.stderr.encode()).decode(),
         }
+
+    async def share(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """A command line on the login host, whose streams another program gets."""
+        supervisor = self._manager.supervisor
+        if supervisor is None or not supervisor.connected:
+            return {"away": "The session is not connected to the login host just now."}
+        process = await supervisor.login.start(str(parameters["line"]))
+        return {**await Shared(process).offer(), "host": supervisor.login.host}
 
     def _token(self) -> str:
         return self._manager.supervisor.token if self._manager.supervisor is not None else ""

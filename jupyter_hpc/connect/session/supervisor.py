@@ -50,6 +50,7 @@ from jupyter_hpc.connect.session.serving import (
     why_ended,
 )
 from jupyter_hpc.connect.session.watch import IdleRelease, JobWatch, TimeLimitWarnings, idle_seconds
+from jupyter_hpc.connect.ssh.interfaces import LoginConnection
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import HpcError, SessionEnded
 from jupyter_hpc.runner import Completed
@@ -143,6 +144,11 @@ class Supervisor:
         text, size = await unless_interrupted(reading, self.link)
         # Nothing at all was read where something has been: where it stopped is still true.
         return (text, size) if text or size else ("", max(0, offset))
+
+    @property
+    def login(self) -> LoginConnection:
+        """The session's own connection to the login host; Unreachable if there is none."""
+        return self._connections.login
 
     async def run_command(
         self, argv: Sequence[str], stdin: bytes | None, timeout: float
