@@ -76,16 +76,14 @@ def test_there_and_back_then_over_a_session_and_a_master(
 def _master(laptop: Laptop) -> Iterator[None]:
     """The user's own OpenSSH connection, kept open in the background."""
     text = laptop.ssh_config.read_text()
-    path = laptop.home / "cm-%C"
+    path = laptop.home / "cm"
     laptop.ssh_config.write_text(f"ControlPath {path}\n{text}")
     try:
-        opened = laptop.ssh("login1", "-fN", options=("ControlMaster=yes", "ControlPersist=60"))
-        done = subprocess.run(
-            [*laptop.ssh_command("login1", options=("ControlMaster=yes",)), "-fN"],
-            env=laptop.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, timeout=30,
-        ) if opened.returncode else opened  # fmt: skip
-        assert done.returncode == 0
+        words = laptop.ssh_command("login1", options=["ControlMaster=yes", "ControlPersist=60"])
+        subprocess.run(
+            [*words, "true"], env=laptop.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30, check=True,
+        )  # fmt: skip
         yield
     finally:
         subprocess.run(
