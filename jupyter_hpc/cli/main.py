@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "tensorboard": ("forwards", "tensorboard", "Start TensorBoard in a session and open it."),
     "disconnect": ("sessions", "disconnect", "Leave a session; its job stays."),
     "stop": ("sessions", "stop", "End a session and cancel its job."),
+    "setup": ("setup", "setup", "Make the environment that sessions on a cluster need."),
     "push": ("files", "push", "Copy files and folders to a cluster."),
     "pull": ("files", "pull", "Copy files and folders from a cluster."),
     "sync": ("files", "sync", "Make a folder on one side the same as on the other."),

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_hpc.clusters.keys import NAMED_SECTIONS, SECTIONS
+from jupyter_hpc.clusters.loading import parse_toml
+from jupyter_hpc.errors import ProfileError
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -73,9 +75,40 @@ def with_value(text: str, section: str, key: str, value: Any) -> str:
     The caller makes sure that the key is not there yet, and reads the result back.
     """
     line = f"{toml_key(key)} = {toml_value(value)}"
-    header = re.compile(rf"^\s*\[\s*{re.escape(section)}\s*\]\s*(?:#.*)?$", re.MULTILINE)
-    found = header.search(text)
+    found = _head(text, section)
     if found:
         return f"{text[: found.end()]}\n{line}{text[found.end() :]}"
     whole = text if not text or text.endswith("\n") else text + "\n"
     return f"{whole}\n[{section}]\n{line}\n".lstrip("\n")
+
+
+def without_value(text: str, section: str, key: str) -> str:
+    """The text of a file without that key of [section], if it is there."""
+    found = _head(text, section)
+    if not found:
+        return text
+    lines = text[found.end() :].split("\n")
+    names = {key, f'"{key}"', f"'{key}'"}
+    for start, line in enumerate(lines):
+        if re.match(r"\s*\[", line):
+            break
+        if "=" not in line or line.partition("=")[0].strip() not in names:
+            continue
+        # A list or a long text may go over many lines: up to where it can be read.
+        for end in range(start + 1, len(lines) + 1):
+            if _can_be_read("\n".join(lines[start:end])):
+                return text[: found.end()] + "\n".join(lines[:start] + lines[end:])
+    return text
+
+
+def _head(text: str, section: str) -> re.Match[str] | None:
+    head = rf"^[ \t]*\[\s*{re.escape(section)}\s*\][ \t]*(?:#.*)?$"
+    return re.search(head, text, re.MULTILINE)
+
+
+def _can_be_read(text: str) -> bool:
+    try:
+        parse_toml(text, "")
+    except ProfileError:
+        return False
+    return True

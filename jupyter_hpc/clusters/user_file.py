@@ -14,7 +14,7 @@ from jupyter_core.paths import jupyter_config_dir
 from jupyter_hpc.clusters.json_schema import profile_schema
 from jupyter_hpc.clusters.loading import describe, find_file, parse_toml
 from jupyter_hpc.clusters.schema import PROFILE_NAME, check_profile
-from jupyter_hpc.clusters.toml_text import profile_text, toml_value, with_value
+from jupyter_hpc.clusters.toml_text import profile_text, toml_value, with_value, without_value
 from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.text import printable
 
@@ -70,17 +70,20 @@ def ensure(name: str) -> Path:
     return create(name, f"{SCHEMA_LINE}\n{extends}{hint}")
 
 
-def remember(name: str, answers: Mapping[str, Any]) -> Path:
+def remember(name: str, answers: Mapping[str, Any], *, replace: bool = False) -> Path:
     """Write values, by path ("allocation.partition"), into the user's profile of that name.
 
-    Comments and order of a file that exists stay. Raises ProfileError with the lines to write
-    by hand where that is not possible.
+    Comments and order of a file that exists stay. Values that are there already stay, too,
+    unless `replace` is given. Raises ProfileError with the lines to write by hand where that is
+    not possible.
     """
     path = ensure(name)
     try:
         text = path.read_text("utf-8")
         for key, value in answers.items():
             section, _, member = key.partition(".")
+            if replace:
+                text = without_value(text, section, member)
             text = with_value(text, section, member, value)
         _check(path, text, answers)
         _write(path, text)

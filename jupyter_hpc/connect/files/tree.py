@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 from typing import Any, Union
 
 #: Where a file grows until it is whole.
@@ -224,7 +225,7 @@ class Tree:
 
     def free_bytes(self) -> int | None:
         """What the disk still takes; None where that is not known."""
-        if not hasattr(os, "statvfs"):
+        if sys.platform == "win32":
             return None
         path = os.path.abspath(self.root)
         while not os.path.exists(path):
@@ -271,10 +272,10 @@ def _is_ours(found: os.stat_result) -> bool:
 
 def _lock(fd: int) -> None:
     """BlockingIOError if another transfer writes to the same file; not every system can tell."""
-    try:
-        import fcntl
-    except ImportError:
+    if sys.platform == "win32":
         return
+    import fcntl
+
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -6,8 +6,9 @@ One job of a few minutes, which is cancelled whatever happens.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from jupyter_hpc.connect.job.endings import cancel_for_sure
@@ -15,12 +16,13 @@ from jupyter_hpc.connect.job.launch import StepRunner
 from jupyter_hpc.connect.ssh.interfaces import LoginConnection
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.errors import HpcError, PipeRefused, SlurmUnavailable
+from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Request
 from jupyter_hpc.slurm.states import Phase
 
-_JOB_NAME = "jupyter-hpc.probe"
+JOB_NAME = "jupyter-hpc.probe"
 _START_SECONDS = 120.0
 _POLL_SECONDS = 2.0
 
@@ -51,23 +53,43 @@ async def node_facts(
 
     Raises SlurmUnavailable if it does not start in two minutes, and what Slurm refuses.
     """
-    slurm = SlurmClient(login.runner)
     request = Request(
-        name=_JOB_NAME, partition=partition, account=account, time="5", nodes=1, tasks=1
+        name=JOB_NAME, partition=partition, account=account, time="5", nodes=1, tasks=1
     )
+    async with short_job(login.runner, request, tell, "to look at a node") as job:
+        said = await job.steps.run(["sh", "-c", _INTERNET], timeout=40.0)
+        internet = said.stdout.strip().rpartition("\n")[2]
+        return NodeFacts(
+            transport=await _transport(login, job.node, prompter),
+            internet=internet if internet in ("yes", "no", "proxy") else "unknown",
+            note=f"Looked at {job.node} in job {job.job_id}.",
+        )
+
+
+@dataclass(frozen=True)
+class ShortJob:
+    """A job that runs for a moment; `steps` runs commands on its node."""
+
+    job_id: str
+    node: str
+    steps: StepRunner
+
+
+@contextlib.asynccontextmanager
+async def short_job(
+    runner: Runner, request: Request, tell: Callable[[str], None], why: str
+) -> AsyncIterator[ShortJob]:
+    """A job of a few minutes, cancelled at the end whatever happens.
+
+    Raises SlurmUnavailable if it does not start in two minutes, and what Slurm refuses.
+    """
+    slurm = SlurmClient(runner)
     job_id = (await slurm.keep_alive(request)).job_id
-    tell(f"Job {job_id} was asked for, to look at a node; it is cancelled afterwards.")
+    tell(f"Job {job_id} was asked for, {why}; it is cancelled afterwards.")
     try:
         job = await _running(slurm, job_id)
         node = hostlist.expand(job.nodes)[0]
-        steps = StepRunner(login.runner, job_id, node)
-        said = await steps.run(["sh", "-c", _INTERNET], timeout=40.0)
-        internet = said.stdout.strip().rpartition("\n")[2]
-        return NodeFacts(
-            transport=await _transport(login, node, prompter),
-            internet=internet if internet in ("yes", "no", "proxy") else "unknown",
-            note=f"Looked at {node} in job {job_id}.",
-        )
+        yield ShortJob(job_id, node, StepRunner(runner, job_id, node))
     finally:
         await cancel_for_sure(slurm, job_id)
 

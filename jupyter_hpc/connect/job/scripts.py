@@ -27,18 +27,18 @@ _USES = "# uses: "
 
 
 @cache
-def shipped(name: str) -> bytes:
-    """A file of shipped/ as it is."""
-    return (resources.files("jupyter_hpc.connect.job") / "shipped" / name).read_bytes()
+def shipped(name: str, room: str = "job") -> bytes:
+    """A file of shipped/ of that room of connect, as it is."""
+    return (resources.files(f"jupyter_hpc.connect.{room}") / "shipped" / name).read_bytes()
 
 
 @cache
-def script_text(name: str) -> str:
-    """The script `name` of shipped/ with the functions that it uses.
+def script_text(name: str, room: str = "job") -> str:
+    """The script `name` of a room's shipped/ with the functions that it uses.
 
     Its name is the only comment that it keeps: the log knows it by that.
     """
-    lines = shipped(name).decode().splitlines()
+    lines = shipped(name, room).decode().splitlines()
     used = [line.removeprefix(_USES).split() for line in lines if line.startswith(_USES)]
     functions = [
         line
@@ -53,6 +53,6 @@ def _says_something(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
-def script_argv(name: str, *arguments: str) -> list[str]:
+def script_argv(name: str, *arguments: str, room: str = "job") -> list[str]:
     """The argument vector that runs a script of shipped/ with these arguments."""
-    return ["sh", "-c", script_text(name), "jupyter-hpc", *arguments]
+    return ["sh", "-c", script_text(name, room), "jupyter-hpc", *arguments]

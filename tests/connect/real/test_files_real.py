@@ -120,7 +120,7 @@ def test_a_cut_transfer_goes_on_by_itself_and_in_the_next_command(
             network.rate = 3_000_000
             with subprocess.Popen(
                 command("push", str(tmp_path / "big"), "mini:files/other"),
-                env=environment(laptop), stdin=subprocess.DEVNULL,
+                env=environment(laptop), stdin=subprocess.DEVNULL, text=True,
             ) as process:  # fmt: skip
                 _grown(folder)
                 process.kill()

@@ -1,0 +1,240 @@
+"""Building an environment on the login host: begun once, followed by whoever comes.
+
+The build runs detached, with a log; a cut or a closed laptop does not end it, and the next
+`setup` follows the one that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from jupyter_hpc.clusters import Profile
+from jupyter_hpc.connect.job.node_facts import JOB_NAME, short_job
+from jupyter_hpc.connect.job.remote import first, read_fields, read_from, start_detached
+from jupyter_hpc.connect.job.scripts import EXIT_LINE, script_argv, script_text
+from jupyter_hpc.connect.setup.failures import explain
+from jupyter_hpc.connect.setup.recipe import STATE, Recipe
+from jupyter_hpc.connect.setup.wheel import own_wheel, wheel_name
+from jupyter_hpc.errors import CommandFailed, CommandTimeout, Unreachable, UsageError
+from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.models import Request
+from jupyter_hpc.text import printable
+
+#: Seconds between two looks at the log.
+_LOOK_SECONDS = 1.0
+
+#: A build that has said nothing for so long hangs, or its host is gone.
+_MAX_SILENCE_SECONDS = 900.0
+
+#: A slow network file system and 20,000 files.
+_MAX_REMOVE_SECONDS = 600.0
+
+_OURS = "jupyter-hpc: "
+
+
+@dataclass(frozen=True)
+class Found:
+    """What of a set-up is on the cluster already."""
+
+    home: str
+    work: str
+    prefix: str
+    made_of: str = ""
+    running_on: str = ""
+
+
+class Builder:
+    """The environment of one profile on its cluster.
+
+    `tell` hears sentences; `line` each line of the build's own output.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        profile: Profile,
+        recipe: Recipe,
+        tell: Callable[[str], None],
+        line: Callable[[str], None],
+    ) -> None:
+        self._runner = runner
+        self._profile = profile
+        self._recipe = recipe
+        self._tell = tell
+        self._line = line
+        self._host = profile.login.host[0]
+        self._work = f"{STATE}/{profile.name}"
+
+    async def look(self) -> Found:
+        """What is there. Raises CommandFailed where the home folder cannot be written."""
+        done = await self._runner.run(
+            script_argv("look.sh", self._work, self._recipe.prefix, room="setup")
+        )
+        fields = read_fields(done.stdout)
+        if not done.ok or not first(fields, "work"):
+            said = printable(done.stderr, 200).strip()
+            raise explain(
+                28, f"{said}\njupyter-hpc: fault ~/{self._work}", self._recipe, self._host
+            )
+        running = first(fields, "running") == "yes"
+        return Found(
+            first(fields, "home"),
+            first(fields, "work"),
+            first(fields, "prefix"),
+            first(fields, "made_of"),
+            first(fields, "host") if running else "",
+        )
+
+    async def build(self, found: Found) -> bool:
+        """Make the environment, or follow a build that runs; False if it was there already.
+
+        Raises CommandFailed with the reason.
+        """
+        wheel = own_wheel()
+        key = self._recipe.key(wheel)
+        log = f"{found.work}/build.log"
+        if found.running_on:
+            self._tell(f"A build runs already on {found.running_on}; its progress follows.")
+        elif found.made_of == key:
+            return False
+        else:
+            await self._place(found.work, wheel)
+            requirement = f"{found.work}/{wheel_name()}"
+            if self._recipe.style != "conda":
+                requirement += "[lab]"
+            arguments = self._recipe.arguments(found.work, found.prefix, key, [requirement])
+            await start_detached(
+                self._runner, log, ["bash", "-l", f"{found.work}/build.sh", *arguments]
+            )
+            self._tell(
+                f"Building {found.prefix} on {self._host}. It goes on if this computer is closed; "
+                f"its log is {log}."
+            )
+        await self._follow(log)
+        return True
+
+    async def _place(self, work: str, wheel: bytes) -> None:
+        """Send the script, the wheel and the list of packages."""
+        files: dict[str, bytes] = {
+            "build.sh": script_text("build.sh", "setup").encode(),
+            wheel_name(): wheel,
+        }
+        if self._recipe.spec_name:
+            files[self._recipe.spec_name] = self._recipe.spec
+        await _write_files(self._runner, work, files, self._recipe, self._host)
+
+    async def _follow(self, log: str) -> None:
+        """Tell of the build until it is over."""
+        offset, rest, silent, all_text = 0, "", 0.0, ""
+        while True:
+            try:
+                text, offset = await read_from(self._runner, log, offset)
+            except (Unreachable, CommandTimeout) as error:
+                raise Unreachable(
+                    f"The connection was lost while the environment is built: {error.message}",
+                    f"The build goes on. To follow it: jupyter-hpc setup {self._profile.name}",
+                ) from error
+            silent = 0.0 if text else silent + _LOOK_SECONDS
+            all_text = (all_text + text)[-200_000:]
+            *lines, rest = (rest + text).split("\n")
+            for line in lines:
+                if line.startswith(EXIT_LINE):
+                    self._ended(int(line.removeprefix(EXIT_LINE)), all_text)
+                    return
+                self._show(line)
+            if silent > _MAX_SILENCE_SECONDS:
+                raise CommandFailed(
+                    f"The build on {self._host} has said nothing for "
+                    f"{_MAX_SILENCE_SECONDS / 60:.0f} minutes.",
+                    f"Look at {log} there; `jupyter-hpc setup {self._profile.name} --remove` "
+                    "ends it.",
+                )
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _show(self, line: str) -> None:
+        step = re.fullmatch(r"jupyter-hpc: (?:step|versions) (.*)", line)
+        if step is not None:
+            self._tell(printable(f"{step[1]}."))
+        elif line.strip() and not line.startswith(_OURS):
+            self._line(printable(line))
+
+    def _ended(self, code: int, log: str) -> None:
+        if code:
+            raise explain(code, log, self._recipe, self._host)
+
+    async def check(self, found: Found) -> None:
+        """Start it once inside a short job of the partition that will be used.
+
+        Raises CommandFailed if it does not start there, and what Slurm refuses.
+        """
+        allocation = self._profile.allocation_for(None, {})
+        request = Request(
+            name=JOB_NAME,
+            partition=allocation.partition,
+            account=allocation.cpu_account or allocation.account,
+            qos=allocation.qos,
+            time="5",
+            nodes=1,
+            tasks=1,
+            routed=self._profile.routed,
+        )
+        script = script_text("check.sh", "setup")
+        words = ["bash", "-lc", script, "jupyter-hpc", found.prefix, *self._recipe.modules]
+        why = "to start the environment once on a node"
+        async with short_job(self._runner, request, self._tell, why) as job:
+            done = await job.steps.run(words, timeout=180.0)
+        fields = read_fields(done.stdout)
+        if not done.ok or not first(fields, "jupyterlab"):
+            said = printable(done.stderr or done.stdout, 300).strip()
+            raise CommandFailed(
+                f"The environment does not start on {job.node}: {said}",
+                f"Do nodes see {found.prefix}? Choose another folder with --prefix.",
+            )
+        self._tell(
+            f"It starts on {job.node}: Python {first(fields, 'python')}, JupyterLab "
+            f"{first(fields, 'jupyterlab')}, jupyter-hpc {first(fields, 'jupyter_hpc')}. "
+            f"Job {job.job_id} was given back."
+        )
+
+    async def remove(self, found: Found) -> list[str]:
+        """Delete all that set-ups of this profile have made; what it was."""
+        done = await self._runner.run(
+            script_argv("remove.sh", found.work, found.prefix, self._recipe.kernel, room="setup"),
+            timeout=_MAX_REMOVE_SECONDS,
+        )
+        fields = read_fields(done.stdout)
+        if not done.ok:
+            raise CommandFailed(
+                f"Not all could be removed on {self._host}: {printable(done.stderr, 200).strip()}",
+                "A session that runs may hold files open; end it and try again.",
+            )
+        if "foreign" in fields:
+            raise explain(26, f"jupyter-hpc: fault {found.prefix}", self._recipe, self._host)
+        return fields.get("removed", [])
+
+    async def lock(self, found: Found) -> str:
+        """The list of all packages with their versions, for other places."""
+        done = await self._runner.run(["cat", "--", f"{found.work}/lock.txt"])
+        if not done.ok or not done.stdout.strip():
+            raise UsageError(
+                f"No environment of {self._profile.name} has been set up yet.",
+                f"Make one: jupyter-hpc setup {self._profile.name}",
+            )
+        return done.stdout
+
+
+async def _write_files(
+    runner: Runner, work: str, files: Mapping[str, bytes], recipe: Recipe, host: str
+) -> None:
+    """Lines `name base64` on stdin become files of the folder, each whole."""
+    lines = b"".join(
+        name.encode() + b" " + base64.b64encode(data) + b"\n" for name, data in files.items()
+    )
+    done = await runner.run(script_argv("put.sh", work, room="setup"), stdin=lines, timeout=300.0)
+    if not done.ok:
+        log = f"{done.stderr}\njupyter-hpc: fault {work}"
+        raise explain(28, log, recipe, host)

@@ -1,0 +1,162 @@
+"""Why a build failed: the codes of shipped/build.sh and what pip and conda say, as errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from jupyter_hpc.connect.setup.recipe import Recipe
+from jupyter_hpc.errors import CommandFailed
+from jupyter_hpc.text import printable
+
+_QUOTA = re.compile(r"disk quota exceeded|quota.{0,30}exceeded|errno 122", re.I)
+_FULL = re.compile(r"no space left on device|errno 28\b", re.I)
+_OFFLINE = re.compile(
+    r"name resolution|network is unreachable|newconnectionerror|failed to establish a new conn|"
+    r"connection refused|could not resolve host|proxyerror|dns error|connecttimeout|"
+    r"connection timed out|client error \(connect\)|condahttperror|no route to host",
+    re.I,
+)
+_MISSING = re.compile(
+    r"no matching distribution found for ([^\s,(]+)|because ([\w.-]+) was not found", re.I
+)
+
+#: Fewer free inodes than this are none.
+_FEW_INODES = 1000
+
+
+def explain(code: int, log: str, recipe: Recipe, host: str) -> CommandFailed:
+    """The error for a build that ended with `code` and this log."""
+    said = dict(re.findall(r"^jupyter-hpc: (fault|inodes|space) (.*)$", log, re.M))
+    detail = printable(said.get("fault", ""), 300)
+    output = "\n".join(line for line in log.splitlines() if not line.startswith("jupyter-hpc: "))
+    common = _common(output, said.get("inodes", ""), host)
+    if common is not None:
+        return common
+    if code in _BY_CODE:
+        return _BY_CODE[code](detail, recipe, host, log)
+    if code in (30, 31) and _OFFLINE.search(output):
+        return CommandFailed(
+            f"{host} does not reach the Internet, from where the packages would come.",
+            "Give a folder of wheels on the cluster: --wheels FOLDER. One is filled elsewhere "
+            "with `pip download jupyterlab ipykernel`, and sent there with `jupyter-hpc push`.",
+        )
+    missing = _MISSING.search(output)
+    if code == 30 and missing:
+        name = printable(missing[1] or missing[2], 80)
+        where = f"in {recipe.wheels}" if recipe.wheels not in ("", "no-index") else "there"
+        return CommandFailed(
+            f"There is no package {name!r} {where} that fits this Python.",
+            "Add its wheel to the folder, or choose another Python with --python or --module.",
+        )
+    last = [line for line in output.splitlines() if line.strip()][-3:]
+    shown = printable(" ".join(last), 400)
+    return CommandFailed(
+        f"The environment could not be made on {host} (code {code}): {shown or detail}",
+        "`jupyter-hpc setup NAME -v` shows all that is said. The next run begins anew.",
+    )
+
+
+def _common(output: str, inodes: str, host: str) -> CommandFailed | None:
+    """A lack of room, which shows in many ways."""
+    if _QUOTA.search(output):
+        return CommandFailed(
+            f"Your quota on {host} is used up: no more data or files can be written.",
+            "Delete something, or choose another place: --prefix FOLDER. An environment has "
+            "about 20,000 files; --style packed needs one, where the tools are there.",
+        )
+    few = inodes.isdigit() and int(inodes) < _FEW_INODES
+    if few and (_FULL.search(output) or "cannot create" in output.lower()):
+        return CommandFailed(
+            f"The file system on {host} has no free inodes: no more files can be made.",
+            "Delete files, or choose another place: --prefix FOLDER. --style packed is one file.",
+        )
+    if _FULL.search(output):
+        return CommandFailed(
+            f"The disk on {host} is full.",
+            "Delete something, or choose another place: --prefix FOLDER.",
+        )
+    return None
+
+
+def _no_python(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    asked = f" called {recipe.python!r}" if recipe.python else ""
+    return CommandFailed(
+        f"{host} has no Python{asked} on its PATH.",
+        "Name a module that brings one, such as --module python/3.11, or a path with --python.",
+    )
+
+
+def _old_python(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"{detail} on {host} is too old: Python 3.10 or newer is needed.",
+        "Name a module with a newer one, such as --module python/3.11, or a path with --python.",
+    )
+
+
+def _wrong_module(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    name, _, none = detail.partition(" ")
+    if none:
+        return CommandFailed(
+            f"{host} has no module command, so {name!r} cannot be loaded.",
+            "Leave --module out, and the modules in the profile, too.",
+        )
+    offers = re.findall(r"^jupyter-hpc: offer (\S+)$", log, re.M)
+    shown = ", ".join(printable(offer, 60) for offer in offers[:12])
+    return CommandFailed(
+        f"The module {name!r} cannot be loaded on {host}.",
+        f"There are: {shown}." if offers else f"`module spider {name.split('/')[0]}` finds none.",
+    )
+
+
+def _no_conda(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"{host} has neither conda nor mamba nor micromamba on its PATH.",
+        "Name a module that brings one, such as --module miniforge3, or use --style venv.",
+    )
+
+
+def _no_tool(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"{detail} is not there on {host}, so the environment cannot be packed into one file.",
+        "Leave --style packed out, or ask the site for squashfs-tools and squashfuse.",
+    )
+
+
+def _foreign(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"{detail} is there and was not made by jupyter-hpc; it was left as it is.",
+        "Choose another folder with --prefix.",
+    )
+
+
+def _no_venv(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"{detail} on {host} cannot make environments: its venv or pip is missing.",
+        "Choose another Python with --module or --python.",
+    )
+
+
+def _unwritable(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"{detail} cannot be written on {host}.", "Choose another folder with --prefix."
+    )
+
+
+def _no_wheels(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"The folder of wheels {detail} is not there on {host}.", "Check --wheels or the profile."
+    )
+
+
+_BY_CODE: dict[int, Callable[[str, Recipe, str, str], CommandFailed]] = {
+    20: _no_python,
+    21: _old_python,
+    22: _wrong_module,
+    23: _no_conda,
+    24: _no_tool,
+    26: _foreign,
+    27: _no_venv,
+    28: _unwritable,
+    29: _no_wheels,
+}

@@ -1,0 +1,152 @@
+"""`setup` on a real cluster, from a bare account; packages are stand-ins of the right names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jupyter_hpc.clusters.loading import parse_toml
+from tests.cluster.cluster import Cluster
+from tests.cluster.laptop import Laptop
+from tests.connect.real.sessions import command, environment, run
+from tests.connect.setup.stand_ins import make_wheels
+from tests.waiting import eventually
+
+ENV = ".local/share/jupyter-hpc/env"
+WHEELS = "/home/alice/wheels"
+
+#: Waits for a file before it makes an environment, so that a test can look in between.
+SLOW = """#!/bin/sh
+[ "$1 $2" != "-m venv" ] || while [ ! -e /home/alice/go ]; do sleep 0.1; done
+exec /usr/bin/python3 "$@"
+"""
+
+OLD = """#!/bin/sh
+[ "$1" != -V ] || { echo Python 3.6.8; exit 0; }
+exit 1
+"""
+
+#: A login shell with a module system that has two modules.
+PROFILE = """module() {
+    case "$1 $2 $3" in
+        'load python/3.11 '*) return 0 ;;
+        '-t avail python') echo python/3.11 >&2 ;;
+        'load '*) echo "Lmod has detected the following error: unknown: $2" >&2; return 1 ;;
+    esac
+}
+"""
+
+
+@pytest.fixture
+def account(cluster: Cluster) -> Iterator[Path]:
+    """Alice's home, with a folder of wheels; what a test leaves is removed."""
+    home = cluster.home("alice")
+    make_wheels(home / "wheels")
+    for name, text in (("slow", SLOW), ("old", OLD)):
+        (home / name).write_text(text)
+        (home / name).chmod(0o755)
+    (home / ".bash_profile").write_text(PROFILE)
+    yield home
+    gone = ["wheels", "slow", "old", "go", ".bash_profile", ENV, "foreign", "bin"]
+    gone += [".local/state/jupyter-hpc/setup", ".local/share/jupyter/kernels"]
+    cluster.run("login1", ["rm", "-rf", *gone], user="alice")
+
+
+@pytest.fixture
+def laptop(cluster: Cluster) -> Laptop:
+    fresh = cluster.laptop("alice", "setup")
+    fresh.write_profile("bare", {"environment": {"setup": []}})
+    return fresh
+
+
+def _setup(laptop: Laptop, *words: str) -> subprocess.CompletedProcess[str]:
+    return run(laptop, "setup", "bare", *words, timeout=170)
+
+
+def _environment(laptop: Laptop) -> dict[str, list[str]]:
+    path = laptop.home / ".jupyter/hpc/clusters/bare.toml"
+    found: dict[str, list[str]] = parse_toml(path.read_text(), "here")["environment"]
+    return found
+
+
+@pytest.mark.timeout(400)
+def test_from_a_bare_account_to_an_environment_and_back(
+    cluster: Cluster, laptop: Laptop, account: Path
+) -> None:
+    plan = _setup(laptop, "--wheels", WHEELS, "--dry-run")
+    assert plan.returncode == 0, plan.stderr
+    assert "Would be run on the login host" in plan.stdout and not (account / ENV).exists()
+
+    words = ["--wheels", WHEELS, "--python", "/home/alice/slow"]
+    with subprocess.Popen(
+        command("setup", "bare", *words), env=environment(laptop), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as first:  # fmt: skip
+        eventually(lambda: (account / ENV / ".jupyter-hpc").exists(), "a build", seconds=60)
+        first.kill()
+    with subprocess.Popen(
+        command("setup", "bare", *words), env=environment(laptop), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as second:  # fmt: skip
+        assert second.stdout is not None
+        assert "A build runs already on login1" in second.stdout.readline()
+        (account / "go").touch()
+        out, err = second.communicate(timeout=170)
+    assert second.returncode == 0, f"{out}\n{err}"
+    assert "Installing JupyterLab" in out and "Job " in out and "was given back" in out
+    assert "It starts on " in out and "JupyterLab 4.2.99" in out
+    assert _environment(laptop)["setup"] == [f"source /home/alice/{ENV}/bin/activate"]
+    assert (account / ".local/share/jupyter/kernels/jupyter-hpc-bare/kernel.json").exists()
+    assert (account / ENV / "share/jupyter/labextensions/jupyter-hpc/package.json").exists()
+    assert (account / ENV / "etc/jupyter/jupyter_server_config.d/jupyter_hpc.json").exists()
+    assert cluster.run("login1", ["squeue", "-h", "-t", "PD,R", "--user=alice"]).stdout == ""
+
+    again = _setup(laptop, *words)
+    assert "is there already" in again.stdout and "Job " not in again.stdout
+    lock = laptop.home / "lock.txt"
+    assert _setup(laptop, "--export", str(lock)).returncode == 0
+    assert "jupyterlab==4.2.99" in lock.read_text() and "jupyter-hpc" not in lock.read_text()
+    built = _setup(laptop, "--wheels", WHEELS, "-f", str(lock), "--no-job")
+    assert built.returncode == 0, built.stderr
+    assert "Registering the kernel" in built.stdout
+
+    gone = _setup(laptop, "--remove")
+    assert gone.returncode == 0 and "Removed: " in gone.stdout, gone.stderr
+    assert not (account / ENV).exists()
+    assert not (account / ".local/share/jupyter/kernels/jupyter-hpc-bare").exists()
+    assert _environment(laptop)["setup"] == []
+    assert "Nothing was set up" in _setup(laptop, "--remove").stdout
+
+
+@pytest.mark.timeout(400)
+def test_each_fault_is_named(cluster: Cluster, laptop: Laptop, account: Path) -> None:
+    def fault(*words: str) -> str:
+        done = _setup(laptop, "--no-job", *words)
+        assert done.returncode == 1, done.stdout + done.stderr
+        return done.stderr
+
+    assert "no Python called 'python9'" in fault("--python", "python9")
+    assert "Python 3.6.8 on login1 is too old" in fault("--python", "/home/alice/old")
+    wrong = fault("--module", "python/9")
+    assert "The module 'python/9' cannot be loaded" in wrong and "There are: python/3.11" in wrong
+    assert "neither conda nor mamba" in fault("--style", "conda")
+    assert "mksquashfs is not there" in fault("--style", "packed")
+    assert "/nowhere is not there" in fault("--wheels", "/nowhere")
+    (account / "wheels" / "rich-99.0-py3-none-any.whl").unlink()
+    assert "no package 'rich" in fault("--wheels", WHEELS)
+    assert "does not reach the Internet" in fault("--style", "venv")
+    (account / "foreign").mkdir()
+    (account / "foreign/file").write_text("mine")
+    os.chown(account / "foreign", account.stat().st_uid, account.stat().st_gid)
+    assert "was not made by jupyter-hpc" in fault("--prefix", "foreign")
+    assert (account / "foreign/file").read_text() == "mine"
+    assert _environment(laptop)["setup"] == []
+    cluster.homes.fill("alice")
+    try:
+        assert "full" in fault("--wheels", WHEELS)
+    finally:
+        cluster.homes.restore("alice")

@@ -1,0 +1,63 @@
+"""Small wheels with the names of large packages: what is proved with them is how they get there."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+#: What `python -m ipykernel install --user --name NAME …` leaves, and nothing else.
+_KERNEL = """
+import json, os, sys
+data = os.environ.get("XDG_DATA_HOME", os.path.expanduser("~/.local/share"))
+folder = os.path.join(data, "jupyter/kernels", sys.argv[sys.argv.index("--name") + 1])
+os.makedirs(folder, exist_ok=True)
+with open(os.path.join(folder, "kernel.json"), "w") as file:
+    json.dump({"argv": [sys.executable, "-m", "ipykernel_launcher"]}, file)
+"""
+
+#: Of these a module is needed.
+_MODULES = {
+    "jupyterlab": {"jupyterlab/__init__.py": "__version__ = '4.2.99'\n"},
+    "ipykernel": {"ipykernel/__init__.py": "", "ipykernel/__main__.py": _KERNEL},
+}
+
+#: Satisfies every lower bound that we have and none of the upper ones breaks.
+_VERSIONS = {"jupyterlab": "4.2.99", "jupyter_server": "2.99"}
+
+
+def required() -> list[str]:
+    """The names of all that our own wheel asks for with its extra `lab`."""
+    names = set()
+    for line in metadata.requires("jupyter-hpc") or ():
+        wanted, _, marker = line.partition(";")
+        if "extra" not in marker or "'lab'" in marker or '"lab"' in marker:
+            names.add(re.split(r"[^\w.-]", wanted.strip())[0].replace("-", "_"))
+    return sorted(names)
+
+
+def make_wheels(folder: Path) -> None:
+    """A folder of wheels from which our own can be installed with its extra `lab`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in required():
+        version = _VERSIONS.get(name, "99.0")
+        (folder / f"{name}-{version}-py3-none-any.whl").write_bytes(stand_in(name, version))
+
+
+def stand_in(name: str, version: str) -> bytes:
+    buffer = io.BytesIO()
+    info = f"{name}-{version}.dist-info"
+    extras = "Provides-Extra: bcrypt\n" if name == "asyncssh" else ""
+    files = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{extras}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        **_MODULES.get(name, {}),
+    }
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+        record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
+        archive.writestr(f"{info}/RECORD", record)
+    return buffer.getvalue()
