@@ -122,7 +122,8 @@ def test_from_a_bare_account_to_an_environment_and_back(
     assert "Nothing was set up" in _setup(laptop, "--remove").stdout
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.faults
+@pytest.mark.timeout(600)
 def test_each_fault_is_named(cluster: Cluster, laptop: Laptop, account: Path) -> None:
     def fault(*words: str) -> str:
         done = _setup(laptop, "--no-job", *words)
@@ -145,8 +146,13 @@ def test_each_fault_is_named(cluster: Cluster, laptop: Laptop, account: Path) ->
     assert "was not made by jupyter-hpc" in fault("--prefix", "foreign")
     assert (account / "foreign/file").read_text() == "mine"
     assert _environment(laptop)["setup"] == []
+
+
+@pytest.mark.timeout(200)
+def test_a_full_home_is_named(cluster: Cluster, laptop: Laptop, account: Path) -> None:
     cluster.homes.fill("alice")
     try:
-        assert "full" in fault("--wheels", WHEELS)
+        done = _setup(laptop, "--no-job", "--wheels", WHEELS)
+        assert done.returncode == 1 and "The disk on login1 is full" in done.stderr, done.stderr
     finally:
         cluster.homes.restore("alice")
