@@ -22,6 +22,7 @@ HpcError
    · HostKeyRefused        the host key is unknown and declined, or has changed
      · HostKeyChanged        it is not the key that a known_hosts file has
    · PipeRefused           one transport cannot be used on this cluster
+     · ForwardingDenied      the login host's SSH server forbids forwarding
    · RelayGone             the way to the node is open, but no relay answers at its end
    · LaunchFailed          Jupyter could not be started in the job
    · SessionEnded          the job behind the session is over
@@ -152,6 +153,10 @@ class HostKeyChanged(HostKeyRefused):
 
 class PipeRefused(ConnectError):
     """One transport cannot be used on this cluster."""
+
+
+class ForwardingDenied(PipeRefused):
+    """The SSH server of the login host forbids to forward connections."""
 
 
 class RelayGone(ConnectError):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jupyter_hpc.cli.render import clock
+from jupyter_hpc.cli.render import clock, name_doctor
 from jupyter_hpc.cli.resources import CpuCount
 from jupyter_hpc.connect.options import LAUNCHES, RENEWALS, TRANSPORTS, ConnectOptions
 from jupyter_hpc.errors import HpcError, SubmitRejected, UsageError
@@ -124,6 +124,7 @@ def connect(
         # Only `submit` has a code of its own for what Slurm refuses.
         if error.exit_code != UsageError.exit_code:
             error.exit_code = HpcError.exit_code
+        name_doctor(error, name)
         if as_json:
             foreground.print_failure(error, name, error.exit_code)
         raise

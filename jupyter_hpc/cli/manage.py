@@ -15,6 +15,7 @@ from typing import Any
 
 from jupyter_hpc.cli.conversation import Line, LinePrompter
 from jupyter_hpc.cli.process import more_files, soon
+from jupyter_hpc.cli.render import name_doctor
 from jupyter_hpc.cli.verbose import HidingPrompter
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session.commands import SessionCommand
@@ -59,6 +60,7 @@ async def _manage(options: ConnectOptions, log: Log, verbose: int) -> int:
         ended = await manager.run()
         return 0 if ended.cause == "requested" else 1
     except HpcError as error:
+        name_doctor(error, options.name)
         line.send(
             {
                 "error": {

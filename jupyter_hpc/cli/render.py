@@ -6,7 +6,18 @@ import time
 
 import click
 
-from jupyter_hpc.errors import HpcError
+from jupyter_hpc.errors import (
+    CommandError,
+    ConnectError,
+    HpcError,
+    LoginsPaused,
+    PortTaken,
+    PromptNeeded,
+    SessionEnded,
+    SessionTaken,
+    SlurmUnavailable,
+    SubmitRejected,
+)
 from jupyter_hpc.text import printable_lines
 
 
@@ -17,6 +28,18 @@ def show_error(error: HpcError) -> None:
     )
     if error.hint:
         click.echo("  " + printable_lines(error.hint), err=True)
+
+
+#: Failures whose cause a check-up may find, and those among them that say all there is to say.
+_DOUBTFUL = (ConnectError, CommandError, SlurmUnavailable, SubmitRejected)
+_CLEAR = (LoginsPaused, PortTaken, PromptNeeded, SessionEnded, SessionTaken)
+
+
+def name_doctor(error: HpcError, name: str) -> None:
+    """Add the check-up of the cluster as next step, where it may find more."""
+    step = f"jupyter-hpc doctor {name}"
+    if isinstance(error, _DOUBTFUL) and not isinstance(error, _CLEAR) and step not in error.hint:
+        error.hint = f"{error.hint} To see what works and what does not: {step}".strip()
 
 
 def clock(epoch: float) -> str:

@@ -102,6 +102,10 @@ def elsewhere(session: ClusterSession) -> Entry:
         entry["stop"] = f"jupyter-hpc cancel {job_id} --on {profile}"
     if session.is_successor:
         entry["problem"] = "It was asked for to take this session over (--renew)."
+    if session.is_check:
+        entry["connect"] = None
+        entry["stop"] = f"jupyter-hpc cancel {job_id} --on {profile}"
+        entry["problem"] = "A job of 'jupyter-hpc doctor'; its short time limit ends it by itself."
     return enriched(entry, session)
 
 

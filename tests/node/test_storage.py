@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from jupyter_hpc.clusters.quota import Mount
 from jupyter_hpc.node.handlers.base import SERVICES_KEY
 from jupyter_hpc.node.services import storage as storage_module
 from jupyter_hpc.node.services.profile import PROFILE_VARIABLE, SiteProfile
-from jupyter_hpc.node.services.quota import Mount
 from tests.node.conftest import Ask, Programs
 from tests.node.schema import check
 

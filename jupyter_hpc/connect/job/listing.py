@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.job.request import find_profile, is_successor, session_of
+from jupyter_hpc.connect.job.request import find_profile, is_check, is_successor, session_of
 from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import Cost, cost_so_far
@@ -37,6 +37,11 @@ class ClusterSession:
     def is_successor(self) -> bool:
         """Whether its job is to take the session over from another one."""
         return is_successor(self.job.name)
+
+    @property
+    def is_check(self) -> bool:
+        """Whether it is no session, but the job of a `doctor` that did not come to its end."""
+        return is_check(self.job.name)
 
     @property
     def waits_because(self) -> str:

@@ -19,6 +19,9 @@ _PREFIX = "jupyter-hpc-"
 #: What follows in the name of a session's successor; no profile's name has such a sign.
 _SUCCESSOR = "+next"
 
+#: What follows in the name of a job of `jupyter-hpc doctor`.
+_CHECK = "+doctor"
+
 _NUMBERED = re.compile(r"(?P<profile>.+)-(?P<number>[2-9]|[1-9][0-9])")
 
 
@@ -56,10 +59,10 @@ def session_name(profile_name: str, number: int = 1) -> str:
 
 
 def session_of(job_name: str) -> str:
-    """The session whose job, or whose job's successor, has that name; "" for any other job."""
+    """The session whose job, successor or check has that name; "" for any other job."""
     if not job_name.startswith(_PREFIX):
         return ""
-    return job_name[len(_PREFIX) :].removesuffix(_SUCCESSOR)
+    return job_name[len(_PREFIX) :].removesuffix(_SUCCESSOR).removesuffix(_CHECK)
 
 
 def find_profile(name: str) -> tuple[Profile, int]:
@@ -98,6 +101,16 @@ def successor_name(name: str) -> str:
 def is_successor(job_name: str) -> bool:
     """Whether a session's job is one that is to take the session over."""
     return job_name.endswith(_SUCCESSOR)
+
+
+def check_name(profile_name: str) -> str:
+    """The job name of a check of that cluster; no connect takes such a job for its own."""
+    return session_name(profile_name) + _CHECK
+
+
+def is_check(job_name: str) -> bool:
+    """Whether a job was only asked for to look whether a session could be had."""
+    return job_name.endswith(_CHECK)
 
 
 def request_for(profile: Profile, allocation: Allocation, name: str) -> Request:

@@ -41,6 +41,8 @@ class Client(asyncssh.SSHClient):
         self._refused = False
         #: Methods that were tried, in order, for the message of a failure.
         self.tried: list[str] = []
+        #: Methods that the host offers, as far as they were come to.
+        self.offered: list[str] = []
         #: What only a person could have answered, when there was none.
         self.unasked: list[str] = []
         #: Whether a person had to answer for the login to succeed.
@@ -69,6 +71,7 @@ class Client(asyncssh.SSHClient):
             self._prompter.tell(text)
 
     async def public_key_auth_requested(self) -> list[asyncssh.SSHKeyPair] | None:
+        self._note_offers()
         wanted, self._identities = self._identities, None
         if wanted is None:
             return None
@@ -165,7 +168,7 @@ class Client(asyncssh.SSHClient):
 
     def _may_ask(self, method: str) -> bool:
         """Whether to begin a method that a person has to answer."""
-        offered = self._connection.get_server_auth_methods() if self._connection else []
+        offered = self._note_offers()
         # A method that was answered and is offered again has failed; after a partial
         # success (password, then a code) it is no longer offered.
         if method in self._answered or self._answered.intersection(offered):
@@ -195,6 +198,12 @@ class Client(asyncssh.SSHClient):
             return await self._prompter.ask(question)
         finally:
             self.asking = False
+
+    def _note_offers(self) -> Sequence[str]:
+        """The methods that are still open, noted for whoever wants to know what there is."""
+        open_now = self._connection.get_server_auth_methods() if self._connection else []
+        self.offered += [printable(name, 60) for name in open_now if name not in self.offered]
+        return open_now
 
     def _note(self, method: str) -> None:
         if method not in self.tried:

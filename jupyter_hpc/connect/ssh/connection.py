@@ -13,7 +13,7 @@ from jupyter_hpc.connect.ssh.carrier import MAX_PACKET_BYTES, WINDOW_BYTES
 from jupyter_hpc.connect.ssh.hop import Hop
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, RemoteProcess
 from jupyter_hpc.connect.ssh.keys import KeyRing
-from jupyter_hpc.connect.ssh.node import open_second_hop
+from jupyter_hpc.connect.ssh.node import forwarding_denied, open_second_hop
 from jupyter_hpc.connect.ssh.pipe import ChannelProcess, ChannelTcp
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.runner import SshRunner
@@ -176,6 +176,8 @@ class SshLogin(SshConnection):
         try:
             _, pipe = await within(opening, timeout)
         except (asyncssh.Error, OSError, TimeoutError, asyncio.TimeoutError) as error:
+            if getattr(error, "code", None) == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
+                raise forwarding_denied(self.host) from error
             raise PipeRefused(
                 f"{self.host} opens no TCP connection to {host} port {port}: "
                 f"{printable(str(error), 200) or 'no answer'}.",

@@ -201,6 +201,16 @@ async def greeted(sock: socket.socket, host: str, port: int, timeout: float) -> 
         raise Unreachable(_no_ssh(host, port, said))
 
 
+def greeting(sock: socket.socket) -> str:
+    """What the other side has greeted with (after `greeted`); it stays in the socket."""
+    try:
+        said = sock.recv(_GREETING_BYTES, socket.MSG_PEEK)
+    except OSError:
+        return ""
+    line = next((line for line in said.split(b"\n") if line.startswith(b"SSH-")), b"")
+    return printable(line.decode("ascii", "replace").strip(), 100)
+
+
 async def _said(sock: socket.socket, host: str, port: int, deadline: float) -> bytes:
     """A greeting, or whatever else was said by the deadline; looked at, not taken.
 

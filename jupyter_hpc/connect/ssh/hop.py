@@ -20,11 +20,13 @@ from jupyter_hpc.connect.ssh.hostkeys import (
     KnownHosts,
     KnownKey,
     decide,
+    fingerprint,
     host_key_order,
     imported,
     known_keys,
+    short_kind,
 )
-from jupyter_hpc.connect.ssh.keys import KeyRing
+from jupyter_hpc.connect.ssh.keys import KeyRing, SignIn
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.settings import Settings, config_files
 from jupyter_hpc.errors import (
@@ -104,6 +106,7 @@ async def open_hop(
                 (timeout, quiet),
             )
             _log.info("logged in to %s as %s; %s", *_login_facts(client, settings))
+            _note_sign_in(ring, client, settings, connection.get_server_host_key())
             return Hop(connection, settings, client.needed_person, keepalive, carrier)
         except asyncssh.HostKeyNotVerifiable as error:
             if client.unknown_key is None or last_try:
@@ -116,6 +119,7 @@ async def open_hop(
             sock = await _again(sock, settings, timeout)
         except (asyncssh.Error, OSError, ValueError) as error:
             refused = _translated(error, client, settings)
+            _note_sign_in(ring, client, settings, None)
             _log.info("login refused: %s", refused.message)
             raise refused from error
     raise AssertionError("the loop returns or raises")
@@ -256,6 +260,17 @@ def _translated(error: Exception, client: Client, settings: Settings) -> HpcErro
             f"was complete ({text})."
         )
     return UsageError(f"The login to {name} cannot be tried: {text}.", "Check the SSH settings.")
+
+
+def _note_sign_in(
+    ring: KeyRing, client: Client, settings: Settings, key: asyncssh.SSHKey | None
+) -> None:
+    shown = ""
+    if key is not None:
+        kind, blob = key.export_public_key("openssh").decode().split()[:2]
+        shown = f"{short_kind(kind)} {fingerprint(blob)}"
+    offered, tried = tuple(client.offered), tuple(client.tried)
+    ring.sign_ins[settings.target.name] = SignIn(offered, tried, shown)
 
 
 def _login_facts(client: Client, settings: Settings) -> tuple[str, str, str]:

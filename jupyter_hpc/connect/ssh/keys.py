@@ -20,6 +20,15 @@ _DEFAULT_FILES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa
 Unlock = Callable[[str], Awaitable["asyncssh.SSHKey | None"]]
 
 
+@dataclass(frozen=True)
+class SignIn:
+    """How one login went: what the host offers, what was tried in order, which key it showed."""
+
+    offered: tuple[str, ...]
+    tried: tuple[str, ...]
+    host_key: str = ""  #: kind and fingerprint; "" where the login failed
+
+
 @dataclass
 class KeyRing:
     """What one session remembers from one login to the next, in memory only.
@@ -33,6 +42,8 @@ class KeyRing:
     addresses: Addresses = field(default_factory=dict)
     #: When a connection was last made to a host and port that has not greeted yet.
     ungreeted: dict[tuple[str, int], float] = field(default_factory=dict)
+    #: How the last login to a host went, by the name that it was asked for.
+    sign_ins: dict[str, SignIn] = field(default_factory=dict)
     _ranks: dict[str, int] = field(default_factory=dict)
 
     def ranked(self, hosts: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from typing import cast
 from jupyter_hpc.connect.ssh.connection import SshConnection
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection, RemoteProcess
 from jupyter_hpc.connect.ssh.keys import KeyRing
-from jupyter_hpc.connect.ssh.node import open_second_hop
+from jupyter_hpc.connect.ssh.node import forwarding_denied, open_second_hop
 from jupyter_hpc.connect.ssh.pipe import (
     HIGH_WATER_BYTES,
     LOW_WATER_BYTES,
@@ -190,6 +190,8 @@ class MasterLogin:
             await within(process.wait_ended(), min(timeout, 1.0))
         if process.ended:
             said = printable(process.stderr.decode("utf-8", "replace"), 200).strip()
+            if "administratively prohibited" in said:
+                raise forwarding_denied(self.host)
             raise PipeRefused(
                 f"{self.host} opens no TCP connection to {host} port {port}: {said}.",
                 "The site may forbid forwarding, or the node may not be reachable.",

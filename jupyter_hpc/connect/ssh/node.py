@@ -15,6 +15,7 @@ from jupyter_hpc.errors import (
     AuthenticationFailed,
     CommandError,
     ConnectError,
+    ForwardingDenied,
     HostKeyChanged,
     HostKeyRefused,
     PipeRefused,
@@ -97,6 +98,14 @@ async def open_second_hop(
             f"No SSH connection through the login host to {target.name}: {error.message}",
             "The site may forbid forwarding, or SSH to its nodes.",
         ) from error
+
+
+def forwarding_denied(host: str) -> ForwardingDenied:
+    """What to say of a login host whose SSH server forwards nothing, or not there."""
+    return ForwardingDenied(
+        f"The SSH server of {host} forbids forwarding.",
+        "Use another transport (--via), or ask the site.",
+    )
 
 
 def _known_here(settings: Settings) -> bool:

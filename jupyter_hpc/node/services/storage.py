@@ -11,12 +11,7 @@ from posixpath import normpath
 from string import Template
 from typing import Any
 
-from jupyter_hpc.errors import HpcError, PermissionRefused
-from jupyter_hpc.node.services.budget import Budget, BudgetReader
-from jupyter_hpc.node.services.cache import Cached
-from jupyter_hpc.node.services.offload import Offload
-from jupyter_hpc.node.services.profile import SiteProfile, number, words
-from jupyter_hpc.node.services.quota import (
+from jupyter_hpc.clusters.quota import (
     Mount,
     Quota,
     mount_of,
@@ -25,6 +20,11 @@ from jupyter_hpc.node.services.quota import (
     read_mounts,
     read_quota,
 )
+from jupyter_hpc.errors import HpcError, PermissionRefused
+from jupyter_hpc.node.services.budget import Budget, BudgetReader
+from jupyter_hpc.node.services.cache import Cached
+from jupyter_hpc.node.services.offload import Offload
+from jupyter_hpc.node.services.profile import SiteProfile, number, words
 from jupyter_hpc.node.values import problem_of
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.text import printable_lines

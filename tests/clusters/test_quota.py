@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_hpc.node.services.quota import (
+from jupyter_hpc.clusters.quota import (
     Mount,
     Quota,
     mount_of,
