@@ -117,7 +117,7 @@ async def _find(slurm: SlurmClient, name: str, mark: str) -> str:
     """The number of a job whose answer was lost."""
     with contextlib.suppress(HpcError):
         jobs = await slurm.my_jobs(name=name)
-        return next((job.job_id for job in jobs if job.comment == mark), "")
+        return next((job.job_id for job in jobs if job.comment.endswith(mark)), "")
     return ""
 
 
