@@ -55,6 +55,13 @@ def explain_failure(fields: Mapping[str, Sequence[str]], profile: Profile) -> La
             f"{missing} was not found on the node after the environment lines had run.",
             _install(profile),
         )
+    if kind == "relay":
+        python = printable(first(fields, "python"))
+        return LaunchFailed(
+            "The relay, through which JupyterLab is reached, was started on the node with "
+            f"{python} and has not answered for a minute." + (f"\n{output}" if output else ""),
+            f"Try that Python by hand in the job, or set up another one. {_where(profile)}",
+        )
     if kind == "root":
         root = printable(first(fields, "root"))
         return LaunchFailed(

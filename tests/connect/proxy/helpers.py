@@ -107,6 +107,10 @@ class World:
             self.done.append(("stop", parameters))
             return {"stopped": True}
 
+        async def renew(parameters: dict[str, Any]) -> dict[str, Any]:
+            self.done.append(("renew", parameters))
+            return {"text": "Job 4712 is asked for."}
+
         async def refuse(parameters: dict[str, Any]) -> dict[str, Any]:
             raise ConnectError("It cannot be done <now>.", "Wait.")
 
@@ -127,6 +131,7 @@ class World:
 
         table = {
             "stop": stop,
+            "renew": renew,
             "refuse": refuse,
             "misuse": misuse,
             "fail": fail,

@@ -104,6 +104,29 @@ async def test_a_button_acts_after_its_question(world: World, tab: Page) -> None
     await picture(tab, "ended")
 
 
+async def test_a_renewal_is_offered_with_its_cost(world: World, tab: Page) -> None:
+    """While JupyterLab is away, too, the session can be given its successor in time."""
+    cost = "Both jobs run side by side for at most 10 minutes, about 1.00 EUR."
+    world.state.update(state="reconnecting", text="The link is away.", ends_at=time.time() + 7200)
+    world.state.update(renewal=cost)
+    await tab.goto(f"http://localhost:{world.port}/lab")
+    await tab.get_by_role("heading", name="Reconnecting").wait_for()
+    renew = tab.get_by_role("button", name="Renew", exact=True)
+    assert await renew.count() == 0, "the time limit is far away"
+    world.state.update(ends_at=time.time() + 600)
+    await renew.click()
+    await tab.get_by_text(cost).wait_for()
+    await picture(tab, "renew")
+    await tab.get_by_role("button", name="Not now").click()
+    await stays(lambda: world.done == [], seconds=0.2)
+    await renew.click()
+    await tab.get_by_role("button", name="Yes, renew").click()
+    await until(lambda: world.done)
+    assert world.done == [("renew", {"where": "page"})]
+    world.state.update(renewal="")  # it is on its way
+    await renew.wait_for(state="detached")
+
+
 async def test_a_question_disappears_when_there_is_nothing_more_to_answer(
     world: World, tab: Page
 ) -> None:

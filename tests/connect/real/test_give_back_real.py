@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import ENV_SETUP, Laptop
-from tests.connect.real.sessions import connected, run
+from tests.connect.real.sessions import connected, pids, run
 from tests.waiting import eventually
 
 NODE = "cpu01"
@@ -174,6 +174,27 @@ def test_a_step_that_slurm_refuses_gives_the_job_back(cluster: Cluster, laptop: 
         said = refused(cluster, laptop, "--via", "srun")
     assert "srun: error: Unable to create step for job" in said
     assert "More processors requested than permitted" in said
+
+
+#: A Python that runs everything but the relay, which starts and does nothing.
+STUCK = [
+    *ENV_SETUP,
+    "real=$(command -v python3); mkdir -p ~/stuck; cd ~/stuck",
+    """printf '%s\\n' '#!/bin/sh' 'case "$*" in *relay.py*--serve*) exec sleep 600;; esac' """
+    """"exec $real "'"$@"' >python3""",
+    """printf '%s\\n' '#!/bin/sh' 'exec jupyter lab "$@"' >my-lab; chmod +x my-lab python3""",
+    "PATH=~/stuck:$PATH; relay_ticks=100; cd",
+]
+
+
+def test_a_relay_that_never_answers_gives_the_job_back(cluster: Cluster, laptop: Laptop) -> None:
+    laptop.write_profile(
+        "mini", {"environment": {"setup": STUCK}, "jupyter": {"command": ["my-lab"]}}
+    )
+    said = refused(cluster, laptop)
+    assert "The relay, through which JupyterLab is reached, was started on the node" in said
+    assert "/home/alice/stuck/python3 and has not answered" in said
+    assert not pids(cluster, NODE, "jupyter-lab")
 
 
 def test_a_login_shell_that_prints_a_megabyte_does_not_look_like_forbidden_ssh(

@@ -221,7 +221,17 @@ keep_relay() { # a relay that dies is started again as long as Jupyter lives
 }
 keep_relay &
 keeper_pid=$!
-until [ -S "$private/relay.sock" ] || ! kill -0 "$jupyter_pid" 2>/dev/null; do sleep 0.02; done
+# A minute at least: Python may lie on a slow file system. (relay_ticks: for tests)
+ticks=0
+until [ -S "$private/relay.sock" ] || ! kill -0 "$jupyter_pid" 2>/dev/null; do
+    if [ "$ticks" -ge "${relay_ticks:-3000}" ]; then
+        kill "$jupyter_pid" "$keeper_pid" 2>/dev/null
+        give_up relay "python=$python
+$(tail -n 20 "$session/relay.log" 2>/dev/null | sed 's/^/output=/')"
+    fi
+    ticks=$((ticks + 1))
+    sleep 0.02
+done
 rm -f "$session/failed" "$session/ended"
 told=yes
 # A Jupyter that is gone already has no address: how it ended is told below.
