@@ -166,11 +166,12 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
         manager.on_event(Warned(_TERMINAL_GONE))
 
     more_files()
+    loop = asyncio.get_running_loop()
+    outlive_terminal(lambda: soon(loop, terminal_gone))
     prompter = HidingPrompter(terminal_prompter(), log.redact) if asks else NoPrompter()
     manager = Manager(options, prompter, output, records)
     log.keep(manager.name, records.log_file, show_line)
     caught: list[int] = []
-    loop = asyncio.get_running_loop()
 
     def on_signal(number: int, frame: object) -> None:
         caught.append(number)
@@ -178,7 +179,6 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
-    outlive_terminal(lambda: soon(loop, terminal_gone))
     ended = await manager.run()
     if caught:
         # Without --json the view has said it already.

@@ -14,7 +14,7 @@ import click
 
 from jupyter_hpc import __version__
 from jupyter_hpc.cli.render import show_error
-from jupyter_hpc.cli.verbose import verbose_option
+from jupyter_hpc.cli.verbose import VERBOSE
 from jupyter_hpc.errors import HpcError
 
 #: command -> (module, attribute, one line of help)
@@ -60,8 +60,8 @@ class LazyGroup(click.Group):
         found = getattr(importlib.import_module(f"jupyter_hpc.cli.{module}"), attribute)
         if not isinstance(found, click.Command):  # pragma: no cover (a wrong table)
             raise TypeError(f"{module}.{attribute} is not a command")
-        if not any(param.name == "verbose" for param in found.params):
-            found.params.append(verbose_option())
+        if VERBOSE not in found.params:
+            found.params.append(VERBOSE)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
 
 @click.command(
     cls=LazyGroup,
-    params=[verbose_option()],
+    params=[VERBOSE],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="jupyter-hpc")

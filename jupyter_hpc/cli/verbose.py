@@ -21,13 +21,6 @@ _KEY = "jupyter_hpc.log"
 _HELP = "Show on stderr what is decided; -vv: and every step."
 
 
-def verbose_option() -> click.Option:
-    """The option, for the group and for each command; both count."""
-    return click.Option(
-        ["-v", "--verbose"], count=True, expose_value=False, callback=_count, help=_HELP
-    )
-
-
 def _count(ctx: click.Context, param: click.Parameter, value: int) -> None:
     from jupyter_hpc.logs import Log
 
@@ -37,6 +30,12 @@ def _count(ctx: click.Context, param: click.Parameter, value: int) -> None:
         ctx.find_root().call_on_close(log.close)
     if value:
         log.show(log.verbose + value, show_line)
+
+
+#: For the group and for each command; both count.
+VERBOSE = click.Option(
+    ["-v", "--verbose"], count=True, expose_value=False, callback=_count, help=_HELP
+)
 
 
 def show_line(text: str) -> None:

@@ -120,7 +120,7 @@ class Profile:
         either, UsageError for what the rules of the site exclude.
         """
         given = {k: v for k, v in (overrides or {}).items() if v is not None}
-        checked = check_options("allocation", given)
+        checked = check_options("allocation", given) if given else {}
         chosen = self._preset(preset, use)
         merged = replace(_merged(self.allocation, chosen), **checked)
         return rules.settled(self, merged, preset, frozenset(checked))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal
 
 from jupyter_hpc.clusters.values import duration_seconds
@@ -184,7 +183,7 @@ class Budget:
 
     command: tuple[str, ...] = ()
     unit: str = ""
-    rates: Rates = field(default_factory=lambda: MappingProxyType({}))
+    rates: Rates = field(default_factory=dict)
     remaining: str | None = None
     warn_below: float | None = None
 

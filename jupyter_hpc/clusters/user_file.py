@@ -11,7 +11,6 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_config_dir
 
-from jupyter_hpc.clusters.json_schema import profile_schema
 from jupyter_hpc.clusters.loading import describe, find_file, parse_toml
 from jupyter_hpc.clusters.schema import PROFILE_NAME, check_profile
 from jupyter_hpc.clusters.toml_text import profile_text, toml_value, with_value, without_value
@@ -39,6 +38,8 @@ def user_file(name: str) -> Path:
 
 def write_schema() -> Path:
     """The schema for editors, beside the user's profiles."""
+    from jupyter_hpc.clusters.json_schema import profile_schema  # late: seldom written
+
     path = Path(jupyter_config_dir()) / "hpc" / "profile.schema.json"
     _write(path, json.dumps(profile_schema(), indent=2) + "\n")
     return path

@@ -133,7 +133,7 @@ class AcceptedPipe:
         if hello is None:
             return self._refuse(REFUSED)
         status, session = self._sessions.admit(hello)
-        received = session.mux.received if session else 0
+        received = session.mux.inbox.received if session else 0
         self._pipe.write(self._proofs.encode_reply(hello, status, received))
         if session is None:
             if status != GONE:

@@ -64,7 +64,7 @@ class Mux:
         self._accept = accept
         self._on_bye = on_bye
         self._on_pong = on_pong
-        self._inbox = Inbox(min(1 << 15, self.limits.ack_every), self.limits.ack_every)
+        self.inbox = Inbox(min(1 << 15, self.limits.ack_every), self.limits.ack_every)
         self.outbox = Outbox(self.limits, clock, self._on_less, self._on_full)
         self._streams: dict[int, Stream] = {}
         self._blocked: dict[Stream, None] = {}  # hold data until there is room, in their order
@@ -72,11 +72,6 @@ class Mux:
         self._growth_left = self.limits.growth
 
     # -- the pipe ---------------------------------------------------------------------
-
-    @property
-    def received(self) -> int:
-        """The whole numbered frames that have come, over all pipes."""
-        return self._inbox.received
 
     @property
     def streams(self) -> int:
@@ -90,14 +85,14 @@ class Mux:
     def attach(self, pipe: Carrier, peer_received: int) -> None:
         """Go on over `pipe`, from the first frame that the other end does not have.
 
-        The old pipe must not be read any more when the other end is told `received`.
+        The old pipe must not be read any more when the other end is told `inbox.received`.
         """
-        self._inbox.new_pipe()
+        self.inbox.new_pipe()
         self.outbox.attach(pipe, peer_received)
 
     def detach(self) -> None:
         """The pipe is gone; keep everything for the next one."""
-        self._inbox.new_pipe()
+        self.inbox.new_pipe()
         self.outbox.detach()
 
     def pump(self) -> None:
@@ -111,7 +106,7 @@ class Mux:
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the attached pipe, in pieces of any size."""
-        for kind, number, value, payload in self._inbox.frames(data):
+        for kind, number, value, payload in self.inbox.frames(data):
             if kind == DATA:
                 stream = self._find(number)
                 if stream is not None:
@@ -122,7 +117,7 @@ class Mux:
                 self._take_signal(kind, value)
             if self.ended:
                 return  # which may happen in the middle of the bytes
-        if self._inbox.is_report_due(len(data), self._clock()):
+        if self.inbox.is_report_due(len(data), self._clock()):
             self.outbox.signal(self._acknowledgement())
         if self.outbox.kept_cost > 4 * self.limits.unacked:
             raise ProtocolError("the other end causes answers that it does not acknowledge")
@@ -151,8 +146,8 @@ class Mux:
             raise ProtocolError(f"a frame of unknown type {kind}")
 
     def _acknowledgement(self) -> tuple[int, int]:
-        self._inbox.unreported = 0
-        return ACK, self._inbox.received
+        self.inbox.unreported = 0
+        return ACK, self.inbox.received
 
     # -- streams ----------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 from jupyter_hpc.slurm.models import Job, Request
 from jupyter_hpc.slurm.units import format_memory, format_walltime, parse_memory, parse_walltime
@@ -33,14 +34,10 @@ def _partition(request: Request, job: Job) -> _Pair:
     return None if same else (job.partition, request.partition or "")
 
 
-def _word(member: str) -> Callable[[Request, Job], _Pair]:
+def _word(member: str, request: Request, job: Job) -> _Pair:
     """A name that Slurm compares without regard to case, and may keep to itself."""
-
-    def compare(request: Request, job: Job) -> _Pair:
-        wanted, has = getattr(request, member), getattr(job, member)
-        return None if not wanted or not has or wanted.lower() == has.lower() else (has, wanted)
-
-    return compare
+    wanted, has = getattr(request, member), getattr(job, member)
+    return None if not wanted or not has or wanted.lower() == has.lower() else (has, wanted)
 
 
 def _constraint(request: Request, job: Job) -> _Pair:
@@ -104,7 +101,7 @@ _COMPARED: dict[str, tuple[str, Callable[[Request, Job], _Pair]]] = {
     "cpus": ("CPUs", _cpus),
     "memory": ("memory", _memory),
     "partition": ("partition", _partition),
-    "account": ("account", _word("account")),
-    "qos": ("QOS", _word("qos")),
+    "account": ("account", partial(_word, "account")),
+    "qos": ("QOS", partial(_word, "qos")),
     "constraint": ("constraint", _constraint),
 }

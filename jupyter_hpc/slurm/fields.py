@@ -117,6 +117,11 @@ def optional(value: str) -> str | None:
     return text(value) or None
 
 
+def words(value: str) -> tuple[str, ...]:
+    """A comma list; the commas inside parentheses or brackets belong to a word."""
+    return tuple(re.findall(r"(?:[^,(\[]|\([^)]*\)|\[[^\]]*\])+", text(value)))
+
+
 def number(value: str) -> int | None:
     """A whole number; None for words, and for a range "1-4" its lower end."""
     found = re.match(r"\s*(-?\d+)", value)

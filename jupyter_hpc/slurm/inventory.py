@@ -6,16 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_hpc.slurm.fields import Field, FieldTable, command, count, number, text
+from jupyter_hpc.slurm.fields import Field, FieldTable, command, count, number, text, words
 from jupyter_hpc.slurm.models import GpuCount, Partition
 from jupyter_hpc.slurm.showjob import read_records
-from jupyter_hpc.slurm.units import gpu_counts, read_gres, read_memory_mb, read_tres, read_walltime
-
-
-def _words(value: str) -> tuple[str, ...]:
-    """A comma list; the commas inside parentheses or brackets belong to a word."""
-    return tuple(re.findall(r"(?:[^,(\[]|\([^)]*\)|\[[^\]]*\])+", text(value)))
-
+from jupyter_hpc.slurm.units import read_gpus, read_memory_mb, read_tres, read_walltime
 
 # Nodes with the same values share one row, so this stays small on large clusters.
 GROUPS = FieldTable(
@@ -25,8 +19,8 @@ GROUPS = FieldTable(
         Field("Nodes", "nodes", count),
         Field("CPUs", "cpus", number),
         Field("Memory", "memory_mb", number),
-        Field("Gres", "gres", read_gres),
-        Field("Features", "features", _words),
+        Field("Gres", "gpus", read_gpus),
+        Field("Features", "features", words),
     ),
     starts=re.compile(r"\S+"),
 )
@@ -53,12 +47,12 @@ def read_partitions(partitions: str, groups: str) -> list[Partition]:
 
 def _partition(fields: Mapping[str, str], groups: list[Mapping[str, Any]]) -> Partition:
     def allowed(key: str) -> tuple[str, ...] | None:
-        return None if fields.get(key, "ALL") in ("ALL", "(null)", "") else _words(fields[key])
+        return None if fields.get(key, "ALL") in ("ALL", "(null)", "") else words(fields[key])
 
-    def limit(key: str) -> int | None:
-        return number(fields.get(key, ""))  # UNLIMITED and NONE are no numbers
-
-    tres = read_tres(fields.get("TRES", ""))
+    gpus, node_gpus = _all_gpus(groups), _most_gpus(groups)
+    accounts, qos = allowed("AllowAccounts"), allowed("AllowQos")
+    # UNLIMITED and NONE are no numbers.
+    max_nodes, max_cpus = (number(fields.get(key, "")) for key in ("MaxNodes", "MaxCPUsPerNode"))
     state = fields.get("State", "")
     return Partition(
         name=fields["PartitionName"],
@@ -67,24 +61,24 @@ def _partition(fields: Mapping[str, str], groups: list[Mapping[str, Any]]) -> Pa
         state=state,
         max_time=read_walltime(fields.get("MaxTime", "")),
         default_time=read_walltime(fields.get("DefaultTime", "")),
-        max_nodes=limit("MaxNodes"),
+        max_nodes=max_nodes,
         min_nodes=count(fields.get("MinNodes", "")),
         node_count=count(fields.get("TotalNodes", "")),
         cpus=count(fields.get("TotalCPUs", "")),
         cpus_per_node=max((row["cpus"] or 0 for row in groups), default=None),
         memory_mb_per_node=max((row["memory_mb"] or 0 for row in groups), default=None),
-        gpus=_all_gpus(groups) or tres.gpus,
-        node_gpus=_most_gpus(groups),
+        gpus=gpus or read_tres(fields.get("TRES", "")).gpus,
+        node_gpus=node_gpus,
         nodes=text(fields.get("Nodes", "")),
         features=tuple(dict.fromkeys(word for row in groups for word in row["features"])),
         idle_nodes=sum(row["nodes"] for row in groups if row["state"] == "idle"),
-        allow_accounts=allowed("AllowAccounts"),
-        deny_accounts=_words(fields.get("DenyAccounts", "")),
-        allow_qos=allowed("AllowQos"),
-        deny_qos=_words(fields.get("DenyQos", "")),
+        allow_accounts=accounts,
+        deny_accounts=words(fields.get("DenyAccounts", "")),
+        allow_qos=qos,
+        deny_qos=words(fields.get("DenyQos", "")),
         allow_groups=allowed("AllowGroups"),
         max_memory_mb_per_node=read_memory_mb(fields.get("MaxMemPerNode", "")),
-        max_cpus_per_node=limit("MaxCPUsPerNode"),
+        max_cpus_per_node=max_cpus,
         default_memory_mb_per_cpu=read_memory_mb(fields.get("DefMemPerCPU", "")),
         qos=text(fields.get("QoS", "")),
     )
@@ -93,7 +87,7 @@ def _partition(fields: Mapping[str, str], groups: list[Mapping[str, Any]]) -> Pa
 def _all_gpus(groups: list[Mapping[str, Any]]) -> tuple[GpuCount, ...]:
     totals: dict[str, int] = {}
     for row in groups:
-        for gpu in gpu_counts(row["gres"]):
+        for gpu in row["gpus"]:
             totals[gpu.type] = totals.get(gpu.type, 0) + gpu.count * row["nodes"]
     return tuple(GpuCount(kind, amount) for kind, amount in totals.items())
 
@@ -101,6 +95,6 @@ def _all_gpus(groups: list[Mapping[str, Any]]) -> tuple[GpuCount, ...]:
 def _most_gpus(groups: list[Mapping[str, Any]]) -> tuple[GpuCount, ...]:
     most: dict[str, int] = {}
     for row in groups:
-        for gpu in gpu_counts(row["gres"]):
+        for gpu in row["gpus"]:
             most[gpu.type] = max(gpu.count, most.get(gpu.type, 0))
     return tuple(GpuCount(kind, amount) for kind, amount in most.items())

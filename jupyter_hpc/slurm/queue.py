@@ -23,7 +23,7 @@ from jupyter_hpc.slurm.fields import (
 from jupyter_hpc.slurm.ids import job_ids
 from jupyter_hpc.slurm.models import Estimate, FinishedJob, GpuCount, Job
 from jupyter_hpc.slurm.states import Phase, canonical_state, phase_of
-from jupyter_hpc.slurm.units import gpu_counts, read_gres, read_memory_mb, read_tres, read_walltime
+from jupyter_hpc.slurm.units import read_gpus, read_memory_mb, read_tres, read_walltime
 
 JOBS = FieldTable(
     (
@@ -44,9 +44,9 @@ JOBS = FieldTable(
         Field("NumTasks", "tasks", count),
         Field("MinMemory", "min_memory", read_memory_mb),
         Field("tres-alloc", "tres", read_tres),
-        Field("tres-per-job", "gres_job", read_gres),
-        Field("tres-per-node", "gres_node", read_gres),
-        Field("tres-per-task", "gres_task", read_gres),
+        Field("tres-per-job", "gres_job", read_gpus),
+        Field("tres-per-node", "gres_node", read_gpus),
+        Field("tres-per-task", "gres_task", read_gpus),
         Field("TimeLimit", "time_limit", read_walltime),
         Field("TimeLeft", "time_left_text"),
         Field("TimeUsed", "time_used", read_walltime),
@@ -187,7 +187,7 @@ def _requested_gpus(row: Mapping[str, Any]) -> tuple[GpuCount, ...]:
         ("gres_node", row["node_count"]),
         ("gres_task", row["tasks"]),
     ):
-        found = gpu_counts(row[key])
+        found = row[key]
         if found:
             return tuple(GpuCount(gpu.type, gpu.count * max(1, times)) for gpu in found)
     return ()

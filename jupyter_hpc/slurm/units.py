@@ -233,6 +233,11 @@ def read_tres(text: str) -> Tres:
     )
 
 
+def read_gpus(text: str) -> tuple[GpuCount, ...]:
+    """The GPUs of a GRES list, per type."""
+    return gpu_counts(read_gres(text))
+
+
 def gpu_counts(resources: Iterable[Gres]) -> tuple[GpuCount, ...]:
     """GPUs per type of a GRES list, in which every entry counts for itself."""
     counts: dict[str, int] = {}

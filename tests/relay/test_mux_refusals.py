@@ -59,7 +59,7 @@ def test_resuming_with_counts_that_cannot_be_is_refused() -> None:
     world = World()
     world.open().stream.send(b"abc")  # type: ignore[union-attr]
     world.settle()
-    acknowledged = world.relay.received
+    acknowledged = world.relay.inbox.received
     assert world.proxy.can_resume(acknowledged)
     for count in (acknowledged - 1, acknowledged + 1):
         assert not world.proxy.can_resume(count)

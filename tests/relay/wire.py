@@ -113,7 +113,7 @@ class World:
     def reconnect(self) -> None:
         """The old pipe with all that was on its way is gone; a new one resumes."""
         self.up, self.down = Wire(), Wire()
-        proxy_has, relay_has = self.proxy.received, self.relay.received
+        proxy_has, relay_has = self.proxy.inbox.received, self.relay.inbox.received
         self.relay.attach(self.down, proxy_has)
         self.proxy.attach(self.up, relay_has)
 

@@ -77,11 +77,11 @@ class Launch:
     """Which command makes the job, salloc or sbatch: as somebody said, or as was learnt.
 
     Some sites end an allocation without a shell, or refuse it; what is learnt about a
-    cluster is kept for later sessions by `remember`.
+    cluster is kept for later sessions by `remember(launch=…, launch_reason=…)`.
     """
 
     def __init__(
-        self, asked: str | None, learnt: str, default: str, remember: Callable[[str, str], None]
+        self, asked: str | None, learnt: str, default: str, remember: Callable[..., object]
     ) -> None:
         self.method = asked or learnt or default
         self.may_change = asked is None
@@ -91,7 +91,7 @@ class Launch:
     def learn(self, method: str, reason: str) -> None:
         self.method, self.undecided = method, False
         _log.info("learnt: jobs are made with %s, because: %s", method, reason)
-        self._remember(method, reason)
+        self._remember(launch=method, launch_reason=reason)
 
 
 async def find_job(slurm: SlurmClient, name: str) -> Job | None:

@@ -54,8 +54,12 @@ class ProxyView(Protocol):
     port: int
     control: Control
     peers: Peers
-    buffer: memoryview
     polls_held: int
+
+    @property
+    def buffer(self) -> memoryview:
+        """What all connections read into."""
+        ...
 
     @property
     def upstream(self) -> Upstream | None:

@@ -26,6 +26,7 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from jupyter_hpc.connect.proxy.connection import BrowserConnection
 from jupyter_hpc.connect.proxy.control import Action, Control, Status
@@ -71,7 +72,6 @@ class LocalProxy:
         self.port = port
         self.control = Control(status, actions, secret)
         self.peers = Peers()
-        self.buffer = read_buffer()
         self.polls_held = 0
         self._max_connections = max_connections()
         self._on_crowd = on_crowd
@@ -79,6 +79,11 @@ class LocalProxy:
         self._connections: set[asyncio.BaseProtocol] = set()
         self._servers: dict[int, list[asyncio.Server]] = {}
         self._targets: dict[int, str] = {}
+
+    @cached_property
+    def buffer(self) -> memoryview:
+        """What all connections read into."""
+        return read_buffer()
 
     # -- state --------------------------------------------------------------------------
 

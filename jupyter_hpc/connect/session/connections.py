@@ -56,6 +56,7 @@ class ClusterConnections:
         self.reason = ""
         self._profile = profile
         self._wanted = wanted
+        self.wants_tcp = wanted == "direct"  #: the relay has to listen on a port of the node
         self._remembered = remembered
         self.prompter = prompter
         self._ring = KeyRing()
@@ -150,11 +151,6 @@ class ClusterConnections:
     def _skip_ssh(self) -> bool:
         """Whether SSH to nodes is known not to work here, so that it is not tried first."""
         return self._wanted == "auto" and self._remembered in ("login-ssh", "srun")
-
-    @property
-    def wants_tcp(self) -> bool:
-        """Whether the relay has to listen on a port of the node."""
-        return self._wanted == "direct"
 
     @property
     def on_node(self) -> Runner:

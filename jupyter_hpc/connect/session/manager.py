@@ -15,6 +15,7 @@ import socket
 import time
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
@@ -88,7 +89,7 @@ class Manager:
         self._keep_page = keep_page
         self._secret = secrets.token_urlsafe(32)
         self._supervisor: Supervisor | None = None
-        self._status = SessionStatus(self.name, self.profile.title or self.name, 0)
+        self._status = self._new_status()
         self._record: SessionRecord | None = None
         self._proxy: LocalProxy | None = None
         self._notify_settings = notify_settings()
@@ -172,7 +173,8 @@ class Manager:
         wanted = self.options.via or settings.transport
         connections = ClusterConnections(self.profile, wanted, memory.transport, self._prompter)
         self._connections = connections
-        launch = Launch(self.options.launch, memory.launch, settings.launch, self._learn_launch)
+        remember = partial(self._records.remember, self.profile.name)
+        launch = Launch(self.options.launch, memory.launch, settings.launch, remember)
         context = SessionContext(self.profile, self.options, connections, launch, self)
         self._supervisor = Supervisor(context)
         loop = asyncio.get_running_loop()
@@ -189,15 +191,8 @@ class Manager:
             if not self._ended.done():
                 self._ended.cancel()
             if connections.transport:
-                self._records.remember(
-                    self.profile.name,
-                    transport=connections.transport,
-                    transport_reason=connections.reason,
-                )
+                remember(transport=connections.transport, transport_reason=connections.reason)
         return ended
-
-    def _learn_launch(self, method: str, reason: str) -> None:
-        self._records.remember(self.profile.name, launch=method, launch_reason=reason)
 
     async def _wait_again(self) -> bool:
         """Whether somebody wants a new job while the page still offers one."""
@@ -232,8 +227,8 @@ class Manager:
                     raise
         self.port = port + attempt
         self._proxy = proxy
-        self._records.remember(self.name, port=self.port)
         self._status = self._new_status()
+        self._records.remember(self.name, port=self.port)
         pid = os.getpid()
         self._record = SessionRecord(
             cluster=self.name,

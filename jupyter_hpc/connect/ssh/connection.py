@@ -37,25 +37,17 @@ class SshConnection:
     """One authenticated hop made by asyncssh."""
 
     def __init__(self, name: str, hop: Hop, below: Sequence[asyncssh.SSHClientConnection]) -> None:
-        self._name = name
+        self.host = name
+        self.runner = SshRunner(self)
         self._hop = hop
         self._below = tuple(below)
-        self._runner = SshRunner(self)
         self._sessions = 0
         self._last_ended = float("-inf")
         self._started_any = False
 
     @property
-    def host(self) -> str:
-        return self._name
-
-    @property
     def user(self) -> str:
         return self._hop.settings.user
-
-    @property
-    def runner(self) -> SshRunner:
-        return self._runner
 
     @property
     def closed(self) -> bool:
@@ -73,7 +65,7 @@ class SshConnection:
                     raise self._lost(error) from error
             except (TimeoutError, asyncio.TimeoutError) as error:
                 raise Unreachable(
-                    f"{self._name} did not start the command within {timeout:g} s.",
+                    f"{self.host} did not start the command within {timeout:g} s.",
                     "The network or the host may be slow; try again.",
                 ) from error
             except (asyncssh.Error, OSError) as error:
@@ -124,9 +116,9 @@ class SshConnection:
 
     def _lost(self, error: Exception) -> ConnectError:
         if self.closed:
-            return Unreachable(f"The connection to {self._name} is closed.", "Connect again.")
+            return Unreachable(f"The connection to {self.host} is closed.", "Connect again.")
         return ConnectError(
-            f"{self._name} refuses to start a command: {printable(str(error), 200)}.",
+            f"{self.host} refuses to start a command: {printable(str(error), 200)}.",
             "Check that the site lets you run commands over SSH.",
         )
 
@@ -152,13 +144,9 @@ class SshLogin(SshConnection):
 
     def __init__(self, name: str, hops: Sequence[Hop], ring: KeyRing) -> None:
         super().__init__(name, hops[-1], [hop.connection for hop in reversed(hops[:-1])])
-        self._needs_person = any(hop.needed_person for hop in hops)
+        self.needs_person = any(hop.needed_person for hop in hops)
         self._ring = ring
         self._prompt: asyncio.Future[None] | None = None
-
-    @property
-    def needs_person(self) -> bool:
-        return self._needs_person
 
     async def wait_silent(self, seconds: float) -> None:
         connection = self._hop.connection
@@ -198,7 +186,7 @@ class SshLogin(SshConnection):
             self._ring,
             self.runner,
             timeout,
-            lambda settings: {"through": self._hop},
+            through=self._hop,
         )
         return SshConnection(node, hop, ())
 

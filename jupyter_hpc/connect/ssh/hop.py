@@ -19,12 +19,12 @@ from jupyter_hpc.connect.ssh.dial import dial
 from jupyter_hpc.connect.ssh.hostkeys import (
     KnownHosts,
     KnownKey,
+    Trust,
     decide,
     fingerprint,
-    host_key_order,
-    imported,
     known_keys,
     short_kind,
+    trust,
 )
 from jupyter_hpc.connect.ssh.keys import KeyRing, SignIn
 from jupyter_hpc.connect.ssh.prompts import Prompter
@@ -94,12 +94,13 @@ async def open_hop(
         client = Client(settings, prompter, ring)
         known = known_keys(settings, extra_known)
         try:
+            trusts = trust(known + trusted)
             carrier = _carrier(sock, through)
             keepalive = _keepalive(settings, carrier)
             connection = await _handshake(
                 client,
                 settings,
-                known + trusted,
+                trusts,
                 carrier,
                 proxy_command,
                 keepalive,
@@ -143,13 +144,13 @@ def _keepalive(settings: Settings, carrier: Tunnel | None) -> tuple[float, int]:
 async def _handshake(
     client: Client,
     settings: Settings,
-    known: list[KnownKey],
+    trusts: Trust,
     carrier: Tunnel | None,
     proxy_command: list[str] | None,
     keepalive: tuple[float, int],
     limits: tuple[float, float],
 ) -> asyncssh.SSHClientConnection:
-    options = _options(client, settings, known)
+    options = _options(client, settings, trusts)
     options["tunnel"] = carrier
     options["keepalive_interval"], options["keepalive_count_max"] = keepalive
     if carrier is not None:
@@ -166,16 +167,11 @@ async def _handshake(
         raise
 
 
-def _options(client: Client, settings: Settings, known: list[KnownKey]) -> dict[str, Any]:
-    def trusted(host: str, addr: str, port: int | None) -> tuple[list[Any], list[Any], list[Any]]:
-        roles = ("host", "ca", "revoked")
-        found = tuple(imported([k for k in known if k.role == role]) for role in roles)
-        return found[0], found[1], found[2]
-
+def _options(client: Client, settings: Settings, trusts: Trust) -> dict[str, Any]:
     options: dict[str, Any] = {
         "config": config_files(settings.target.ssh_config),
         "client_factory": lambda: client,
-        "known_hosts": trusted,
+        "known_hosts": lambda host, addr, port: trusts.keys,
         # Keys and agent are Client's: asyncssh would load the default keys in place of
         # an empty list, and stop at a file that does not exist.
         "client_keys": None,
@@ -195,7 +191,7 @@ def _options(client: Client, settings: Settings, known: list[KnownKey]) -> dict[
     if not settings.option("Compression"):
         options["compression_algs"] = ["none"]
     if not settings.option("HostKeyAlgorithms"):
-        options["server_host_key_algs"] = host_key_order(known)
+        options["server_host_key_algs"] = trusts.host_key_types
     return options
 
 

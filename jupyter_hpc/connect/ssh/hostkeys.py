@@ -180,6 +180,22 @@ async def decide(
     return KnownKey(file or "", 0, "host", kind, blob)
 
 
+@dataclass(frozen=True)
+class Trust:
+    """What a handshake needs to know of the host's keys."""
+
+    #: Those of hosts, of authorities, and those that were revoked, as asyncssh takes them.
+    keys: tuple[list[asyncssh.SSHKey], ...]
+    host_key_types: list[str]  #: the ones to ask for, in this order
+
+
+def trust(known: list[KnownKey]) -> Trust:
+    """The known keys, ready for a handshake."""
+    roles = ("host", "ca", "revoked")
+    keys = tuple(imported([key for key in known if key.role == role]) for role in roles)
+    return Trust(keys, host_key_order(known))
+
+
 def host_key_order(known: list[KnownKey]) -> list[str]:
     """The types of the known keys first: a host may show any of its keys."""
     kinds = {key.kind for key in known if key.role == "host"}

@@ -208,7 +208,7 @@ class MasterLogin:
             self._ring,
             self.runner,
             timeout,
-            lambda found: {"proxy_command": self.forward_command(found.host, found.port)},
+            proxy_command=self.forward_command,
         )
         connection = SshConnection(node, hop, ())
         self._nodes.append(connection)

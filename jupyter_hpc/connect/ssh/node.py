@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from jupyter_hpc.connect.ssh.hop import Hop, open_hop
 from jupyter_hpc.connect.ssh.hostkeys import KnownHosts, entry_name
@@ -60,9 +59,11 @@ async def open_second_hop(
     ring: KeyRing,
     login_runner: Runner,
     timeout: float,
-    carried_by: Callable[[Settings], dict[str, Any]],
+    *,
+    through: Hop | None = None,
+    proxy_command: Callable[[str, int], list[str]] | None = None,
 ) -> Hop:
-    """Connect to the node; `carried_by` gives the `through` or `proxy_command` of open_hop.
+    """Connect to the node `through` another hop, or by the command that leads to a host and port.
 
     Raises PipeRefused with the reason, or HostKeyChanged: then nothing else is tried.
     """
@@ -77,7 +78,8 @@ async def open_second_hop(
             ring,
             extra_known=elsewhere,
             timeout=timeout,
-            **carried_by(settings),
+            through=through,
+            proxy_command=proxy_command(settings.host, settings.port) if proxy_command else None,
         )
     except HostKeyChanged:
         raise

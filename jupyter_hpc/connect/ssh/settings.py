@@ -50,7 +50,8 @@ class Settings:
     port: int
     user: str
     jumps: tuple[str, ...]
-    proxy_command: bool
+    by_command: bool  #: a ProxyCommand leads to it, and no jump host
+    family: int  #: AddressFamily as the socket module writes it; 0 for any
     host_key_alias: str | None
     user_known_hosts: tuple[str, ...]
     global_known_hosts: tuple[str, ...]
@@ -58,16 +59,6 @@ class Settings:
     hash_names: bool
     config: Any = field(repr=False)
     openssh: dict[str, str] = field(repr=False)
-
-    @property
-    def family(self) -> int:
-        """AddressFamily as the socket module writes it; 0 for any."""
-        return int(self.config.get("AddressFamily") or 0)
-
-    @property
-    def by_command(self) -> bool:
-        """Whether a ProxyCommand leads to it, and no jump host."""
-        return self.proxy_command and not self.jumps
 
     def option(self, name: str, default: Any = None) -> Any:
         """A value of the configuration, by the name that ssh_config(5) gives it."""
@@ -113,13 +104,15 @@ async def resolve(target: Target, *, address_only: bool = False) -> Settings:
         ) from error
     config: Any = options.config
     jump = str(config.get("ProxyJump") or "none")
+    jumps = () if jump.lower() == "none" else tuple(part.strip() for part in jump.split(","))
     return Settings(
         target=target,
         host=options.host,
         port=options.port,
         user=options.username,
-        jumps=() if jump.lower() == "none" else tuple(part.strip() for part in jump.split(",")),
-        proxy_command=bool(options.proxy_command),
+        jumps=jumps,
+        by_command=bool(options.proxy_command) and not jumps,
+        family=int(config.get("AddressFamily") or 0),
         host_key_alias=options.host_key_alias,
         user_known_hosts=_files(config.get("UserKnownHostsFile"), _USER_KNOWN_HOSTS),
         global_known_hosts=_files(config.get("GlobalKnownHostsFile"), _GLOBAL_KNOWN_HOSTS),
@@ -135,10 +128,9 @@ async def openssh_settings(target: Target) -> dict[str, str]:
 
     Empty where OpenSSH is not installed or does not accept the configuration.
     """
+    argv = ["ssh", *openssh_options(target), "-G", target.name]
     try:
-        done = await LocalRunner().run(
-            ["ssh", *openssh_options(target), "-G", target.name], timeout=_MAX_RESOLVE_SECONDS
-        )
+        done = await LocalRunner().run(argv, timeout=_MAX_RESOLVE_SECONDS)
     except CommandError:
         return {}
     pairs = (line.partition(" ") for line in done.stdout.splitlines()) if done.ok else ()

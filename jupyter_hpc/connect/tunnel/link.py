@@ -198,7 +198,7 @@ class Link:
             self._session,
             self._owner,
             self._attempt,
-            self._mux.received,
+            self._mux.inbox.received,
             self._established,
             os.urandom(frames.NUMBER_SIZE),
         )

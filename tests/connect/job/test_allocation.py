@@ -30,7 +30,10 @@ class Site:
         self.events: list[Event] = []
         self.learnt: list[tuple[str, str]] = []
         self.launch = Launch(
-            asked, learnt, "salloc", lambda method, reason: self.learnt.append((method, reason))
+            asked,
+            learnt,
+            "salloc",
+            lambda launch, launch_reason: self.learnt.append((launch, launch_reason)),
         )
         account = dataclasses.replace(ACCOUNT, writable=writable)
         slurm = SlurmClient(world)

@@ -58,7 +58,7 @@ class Opening:
         self.events: list[Event] = []
         self.learnt: list[str] = []
         self.numbers: list[int] = []
-        self.launch = Launch(None, learnt, "salloc", lambda method, _: self.learnt.append(method))
+        self.launch = Launch(None, learnt, "salloc", lambda launch, **_: self.learnt.append(launch))
         self.opener = JobOpener(
             PROFILE,
             options or ConnectOptions("mini"),

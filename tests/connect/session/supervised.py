@@ -274,7 +274,7 @@ class Cluster:
 
     def supervisor(self, profile: Profile | None = None, **options: Any) -> Supervisor:
         wanted = dataclasses.replace(ConnectOptions("ulysses"), **options)
-        launch = Launch(None, "salloc", "salloc", lambda how, reason: None)
+        launch = Launch(None, "salloc", "salloc", lambda **facts: None)
         connections = cast(ClusterConnections, self.connections)
         named = profile or load("ulysses")
         return Supervisor(SessionContext(named, wanted, connections, launch, self.listener))

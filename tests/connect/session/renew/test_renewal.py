@@ -40,7 +40,7 @@ class World:
         self.moved: list[str] = []
         self.link = SimpleNamespace(state="up", wait_up=self._wait_up)
         self.lost: list[str] = []
-        launch = Launch(None, "salloc", "salloc", lambda how, reason: None)
+        launch = Launch(None, "salloc", "salloc", lambda **facts: None)
         connections = cast(ClusterConnections, Connections())
         options = ConnectOptions("ulysses", renew=renew)
         context = SessionContext(load("ulysses"), options, connections, launch, self.listener)
