@@ -108,7 +108,10 @@ class Progress(Watcher):
             rate = f" in {took:.1f} s, {data_size(size / max(took, 0.001))}/s" if size else ""
             sure = ", verified by SHA-256" if size else ""
             copied = f"{counted(len(files))} copied to {self._where}"
-            click.echo(f"{copied} ({data_size(size)}{rate}{sure})." if files else f"{copied}.")
+            if files:
+                click.echo(f"{copied} ({data_size(size)}{rate}{sure}).")
+            elif not outcome.left:
+                click.echo(f"{copied}: nothing differs.")
         if outcome.same:
             click.echo(f"{counted(outcome.same)} there already.")
         if outcome.deleted:

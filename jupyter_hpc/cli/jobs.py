@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,7 +18,8 @@ from jupyter_hpc.batch.runtime.job.own_folder import CHANGED
 from jupyter_hpc.batch.submit import results as batch
 from jupyter_hpc.batch.submit.missing import Missing, missing_files
 from jupyter_hpc.batch.submit.runs import find_run
-from jupyter_hpc.cli.hosts import Host, open_host
+from jupyter_hpc.cli.hosts import ClusterRunner, Host, open_host
+from jupyter_hpc.cli.result_files import bring_results
 from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.slurm.client import SlurmClient
@@ -245,7 +247,10 @@ async def _results(
                 bar.update(so_far - seen.get(file.path, 0))
                 seen[file.path] = so_far
 
-            fetched = await batch.fetch_results(host.runner, found, target, progress)
+            bring = None
+            if isinstance(host.runner, ClusterRunner):
+                bring = partial(bring_results, host.runner)
+            fetched = await batch.fetch_results(host.runner, found, target, progress, bring)
         over = [job_id] if await _is_over(SlurmClient(host.runner), job_id) else []
         missing = await missing_files(host.runner, [job_id], over)
 

@@ -81,7 +81,7 @@ async def _setup(
         recipe = recipe_for(profile, wishes, has_uv=has_uv)
         shown = _Shown()
         builder = Builder(runner, profile, recipe, shown.tell, shown.line)
-        found = await builder.look()
+        found = await builder.look(make=not (dry or remove or export))
         if export is not None:
             text = await builder.lock(found)
             _write_lock(export, text)
@@ -159,7 +159,8 @@ def _show_plan(recipe: Recipe, found: Found, no_job: bool) -> None:
         click.echo(
             "Then one job of at most 5 minutes, which is cancelled as soon as it has answered."
         )
-    click.echo(f"Then into the profile: {by_hand(recipe.profile_lines(found.prefix))}")
+    lines = by_hand(recipe.profile_lines(found.prefix)).removeprefix("Write there: ")
+    click.echo(f"Then into the profile: {lines}")
 
 
 class _Shown:

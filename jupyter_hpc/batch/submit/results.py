@@ -8,7 +8,7 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -166,37 +166,64 @@ def _task(job_id: str) -> str:
     return task if task.isdigit() else ""
 
 
+#: Brings files into a folder here, no more of each than its size, and tells of their bytes so
+#: far; why each that is left is. None of them if it cannot: then they come another way.
+Bring = Callable[
+    [Sequence[ResultFile], Path, Callable[[ResultFile, int], None]],
+    Awaitable["Mapping[str, str] | None"],
+]
+
+
 async def fetch_results(
     runner: Runner,
     results: Results,
     target: Path,
     progress: Callable[[ResultFile, int], None] | None = None,
+    bring: Bring | None = None,
 ) -> Fetched:
     """Bring all files here; each appears when it is whole. `progress(file, bytes so far)`.
 
-    A running job may delete and replace its files meanwhile: what cannot be had whole is
-    left out with a reason. Raises UsageError if the files cannot be written here.
+    `bring` is a faster way than by the runner's commands, where there is one. A running job may
+    delete and replace its files meanwhile: what cannot be had whole, or has a name that leads
+    elsewhere, is left out with a reason. Raises UsageError if the files cannot be written here.
     """
     written: list[Path] = []
     left: dict[str, str] = {}
+    brought: set[str] = set()
+    if bring is not None:
+        plain = [file for file in results.files if not file.link and not file.is_folder]
+        named = [file for file in plain if "\N{REPLACEMENT CHARACTER}" not in file.path]
+        missed = await bring(named, target, progress or _unheard)
+        if missed is not None:
+            brought = {file.path for file in named}
+            left |= missed
+            written += [target / path for path in sorted(brought - set(missed))]
     # Links come last: what is fetched must not go through one of them.
     for file in sorted(results.files, key=lambda file: bool(file.link)):
         if "\N{REPLACEMENT CHARACTER}" in file.path + file.link:
             left[file.path] = "its name is not UTF-8"
             continue
+        if file.path in brought:
+            continue
         try:
             local_path = _target_of(target, file.path)
-            why = await _bring(runner, file, local_path, progress)
+            why = "its name leads out of the folder"
+            if local_path is not None:
+                why = await _bring(runner, file, local_path, progress)
         except OSError as error:
             raise UsageError(
                 f"{file.path!r} cannot be written to {str(target)!r}: {error.strerror}.",
                 "Choose another folder with -o; what is here is kept.",
             ) from error
-        if why:
+        if why or local_path is None:
             left[file.path] = why
         else:
             written.append(local_path)
     return Fetched(tuple(written), left)
+
+
+def _unheard(file: ResultFile, so_far: int) -> None:
+    """Nobody looks at the progress."""
 
 
 async def _bring(
@@ -233,7 +260,8 @@ async def _fetch(
         first, number = state, 0
         with _new(draft) as out:
             while state == first and data:
-                out.write(data)
+                # What has grown since it was announced is whole up to there.
+                out.write(data[: max(0, file.size - number * CHUNK_BYTES)])
                 number += 1
                 if progress is not None:
                     progress(file, min(number * CHUNK_BYTES, file.size))
@@ -253,12 +281,12 @@ def _new(draft: Path) -> BinaryIO:
     return draft.open("xb")
 
 
-def _target_of(target: Path, path: str) -> Path:
-    """Where a file goes; a name that leads out of the target folder is refused."""
+def _target_of(target: Path, path: str) -> Path | None:
+    """Where a file goes; None for a name that leads out of the target folder."""
     local_path = target / path
     # Only the folders around it count: where a link was fetched before, it is replaced.
     if not local_path.parent.resolve().is_relative_to(target.resolve()) or ".." in Path(path).parts:
-        raise UsageError(f"{path!r} would leave the target folder.", "It was not copied.")
+        return None
     local_path.parent.mkdir(parents=True, exist_ok=True)
     return local_path
 

@@ -7,7 +7,6 @@ connection. It changes nothing but what is below the folder that it is told to w
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from typing import Any
 
@@ -46,21 +45,21 @@ class Agent:
         self._wire.send_value({"path": os.path.abspath(path), "kind": kind})
 
     def do_list(self, asked: dict[str, Any]) -> None:
-        """The entries of what was named: of each its path, and its name ("": its content).
+        """The entries of what was named: of each its path, its name ("": its content), and the
+        most bytes of a file (-1: all).
 
         With a name of None it is its own, and patterns count.
         """
         self._listing = listing = Listing(follow=bool(asked["follow"]))
-        for path, name in asked["sources"]:
+        for path, name, limit in asked["sources"]:
             for found in matching(path) if name is None else [expanded(path)]:
                 own = os.path.basename(os.path.abspath(found)) if name is None else name
                 try:
-                    listing.add(Source(found, own))
+                    listing.add(Source(found, own, limit))
                 except OSError as error:
                     listing.left.append((path, named_reason(error)))
         listing.finish()
-        kinds = [_kind(expanded(path)) for path, _ in asked["sources"]]
-        self._wire.send_value({"entries": listing.entries, "left": listing.left, "kinds": kinds})
+        self._wire.send_value({"entries": listing.entries, "left": listing.left})
 
     def do_send(self, asked: dict[str, Any]) -> None:
         """Send what was listed last, as far as it is wanted."""
@@ -108,13 +107,6 @@ def named_reason(error: OSError) -> str:
         if isinstance(error, FileNotFoundError)
         else (reason(error))
     )
-
-
-def _kind(path: str) -> str:
-    try:
-        return "d" if stat.S_ISDIR(os.stat(path).st_mode) else "f"
-    except OSError:
-        return ""
 
 
 def main() -> None:

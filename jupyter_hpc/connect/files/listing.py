@@ -26,6 +26,7 @@ class Source(NamedTuple):
 
     path: str
     name: str
+    limit: int = -1  #: no more bytes than this of a file; -1: all
 
 
 class Listing:
@@ -47,7 +48,7 @@ class Listing:
                 self._take(Entry(source.name, "d", 0, found.st_mtime_ns, _mode(found), ""), "")
             self._walk(source.path, source.name, depth, ((found.st_dev, found.st_ino),))
         else:
-            self._file(source.path, source.name, found)
+            self._file(source.path, source.name, found, source.limit)
 
     def finish(self) -> None:
         """Links come last: nothing is written through one of them."""
@@ -90,11 +91,12 @@ class Listing:
             self._take(Entry(path, "d", 0, state.st_mtime_ns, _mode(state), ""), "")
             self._walk(place, path, depth, (*above, here))
 
-    def _file(self, place: str, path: str, state: os.stat_result) -> None:
+    def _file(self, place: str, path: str, state: os.stat_result, limit: int = -1) -> None:
         if not stat.S_ISREG(state.st_mode):
             self.left.append((path, "it is neither a file nor a folder"))
             return
-        entry = Entry(path, "f", state.st_size, state.st_mtime_ns, _mode(state), "")
+        size = min(state.st_size, limit) if limit >= 0 else state.st_size
+        entry = Entry(path, "f", size, state.st_mtime_ns, _mode(state), "")
         self._take(entry, place)
 
     def _link(self, place: str, path: str, state: os.stat_result, depth: int) -> None:

@@ -111,9 +111,15 @@ def pull(
     root: str,
     options: Options,
     watcher: Watcher,
+    limits: Sequence[int] | None = None,
 ) -> Outcome:
-    """Bring sources of the far end (path, and name below `root`; None: their own) here."""
-    wire.send_value({"do": "list", "sources": sources, "follow": options.follow})
+    """Bring sources of the far end (path, and name below `root`; None: their own) here.
+
+    `limits` are the most bytes of each that is a file.
+    """
+    most = limits if limits is not None else [-1] * len(sources)
+    asked = [[*source, limit] for source, limit in zip(sources, most, strict=True)]
+    wire.send_value({"do": "list", "sources": asked, "follow": options.follow})
     answer = wire.receive_value()
     entries = _checked_entries(answer)
     left = [(str(path), str(why)) for path, why in answer["left"]]

@@ -69,10 +69,14 @@ class Builder:
         self._host = profile.login.host[0]
         self._work = f"{STATE}/{profile.name}"
 
-    async def look(self) -> Found:
-        """What is there. Raises CommandFailed where the home folder cannot be written."""
+    async def look(self, *, make: bool) -> Found:
+        """What is there; with `make` there is a folder for the build afterwards.
+
+        Raises CommandFailed where that cannot be written.
+        """
+        how = "make" if make else "look"
         done = await self._runner.run(
-            script_argv("look.sh", self._work, self._recipe.prefix, room="setup")
+            script_argv("look.sh", self._work, self._recipe.prefix, how, room="setup")
         )
         fields = read_fields(done.stdout)
         if not done.ok or not first(fields, "work"):

@@ -107,11 +107,17 @@ def recipe_for(profile: Profile, wishes: Wishes, *, has_uv: bool = False) -> Rec
     for word in (*wishes.modules, *wishes.packages):
         if word.startswith("-") or not word.isprintable() or " " in word:
             raise UsageError(f"{word!r} is not a name.", "Give the names one by one.")
+    prefix = (wishes.prefix or DEFAULT_PREFIX).removeprefix("~/").rstrip("/")
+    if not prefix.isprintable() or prefix.startswith(("$", "~", "-")) or not prefix:
+        raise UsageError(
+            f"{wishes.prefix!r} cannot be the folder of an environment.",
+            "Write its whole path there; one without / at the front begins in your home folder.",
+        )
     return Recipe(
         style=style,
         python=wishes.python,
         wheels=wheels,
-        prefix=wishes.prefix or DEFAULT_PREFIX,
+        prefix=prefix,
         modules=wishes.modules or settings.modules,
         packages=wishes.packages,
         kernel=f"jupyter-hpc-{profile.name}",

@@ -72,9 +72,13 @@ async def test_results_and_logs_come_through_the_runner(
     assert (tmp_path / "back" / "figures" / "cell01_1.png").read_bytes() == content
     assert (tmp_path / "back" / "files" / "model.bin").read_bytes() == b"new"
     assert seen == [1000, 2000, 2560, 3, 24]
-    hostile = replace(results, files=(replace(results.files[0], path="../../x"),))
-    with pytest.raises(UsageError, match="leave the target"):
-        await fetch_results(runner, hostile, tmp_path / "back")
+    hostile = replace(results, files=(replace(results.files[0], path="../../x"), results.files[2]))
+    fetched = await fetch_results(runner, hostile, tmp_path / "back")
+    assert fetched.left == {"../../x": "its name leads out of the folder"}
+    assert [path.name for path in fetched.written] == ["model.bin"]
+    (run / "work" / "model.bin").write_bytes(b"newer")
+    await fetch_results(runner, results, tmp_path / "back")
+    assert (tmp_path / "back" / "files" / "model.bin").read_bytes() == b"new"  # as announced
     path = await log_path(runner, "5")
     text, place = "", 0
     while True:
