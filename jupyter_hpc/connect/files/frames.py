@@ -29,7 +29,7 @@ BLOCK_BYTES = 1 << 18
 #: Files up to this size travel in one frame.
 SMALL_BYTES = 1 << 16
 #: No frame of ours is longer; the list of a million files is.
-MAX_FRAME_BYTES = 1 << 30
+MAX_FRAME_BYTES = 1 << 28
 
 _HEAD = struct.Struct("!cI")
 INDEX = struct.Struct("!I")

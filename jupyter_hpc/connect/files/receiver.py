@@ -183,7 +183,7 @@ class Receiver:
         if entry.kind == "d":
             # Its permissions come last: it may be one that nobody may write to.
             self._tree.folder(parts, make=True)
-            self._modes.append((parts, entry.mode & ~self._umask))
+            self._modes.append((parts, entry.mode & 0o777 & ~self._umask))
         elif entry.kind == "l":
             if not leads_inside(entry.path, entry.link, self._depth):
                 raise BadName("it is a link that leads out of the folder")
@@ -276,7 +276,7 @@ class Receiver:
 
     def _settle(self, fd: int, entry: Entry) -> None:
         if hasattr(os, "fchmod"):
-            os.fchmod(fd, entry.mode & ~self._umask)
+            os.fchmod(fd, entry.mode & 0o777 & ~self._umask)
         if os.utime in os.supports_fd:
             os.utime(fd, ns=(entry.mtime, entry.mtime))
 

@@ -53,11 +53,12 @@ class Shared:
         self._process.close()
 
     async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        welcome = False
         try:
             given = await within(reader.readexactly(_SECRET_CHARACTERS), _COME_SECONDS)
             if self._taken or not hmac.compare_digest(given, self._secret.encode()):
                 return
-            self._taken = True
+            self._taken = welcome = True
             if self._server is not None:
                 self._server.close()
             await self._carry(reader, writer)
@@ -65,7 +66,7 @@ class Shared:
             pass
         finally:
             writer.close()
-            if self._taken:
+            if welcome:
                 self._process.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -18,6 +18,9 @@ from jupyter_hpc.connect.files.sender import Sender
 from jupyter_hpc.connect.files.tree import Tree
 from jupyter_hpc.errors import UsageError
 
+#: Nanoseconds that every system can set.
+_MAX_MTIME = 1 << 62
+
 
 @dataclass(frozen=True)
 class Options:
@@ -162,7 +165,10 @@ def _checked_entries(answer: Any) -> list[Entry]:
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise Broken("the list of files cannot be read") from error
-    if any(entry.kind not in ("f", "d", "l") or entry.size < 0 for entry in entries):
+    if any(
+        entry.kind not in ("f", "d", "l") or entry.size < 0 or abs(entry.mtime) > _MAX_MTIME
+        for entry in entries
+    ):
         raise Broken("the list of files cannot be read")
     return entries
 
@@ -203,12 +209,16 @@ def _outcome(
     closing: dict[str, Any],
 ) -> Outcome:
     outcome = Outcome(left=list(left))
-    for index in [*closing["done"], *closing["would"]]:
-        outcome.moved.append(entries[index])
-    outcome.same = int(closing["same"]) + sum(
+    try:
+        for index in [*closing["done"], *closing["would"]]:
+            outcome.moved.append(entries[index])
+        outcome.same = int(closing["same"])
+        outcome.left += [(entries[index].path, str(why)) for index, why in closing["failed_all"]]
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise Broken("the closing words cannot be read") from error
+    outcome.same += sum(
         want == "same" and entry.kind != "d" for entry, want in zip(entries, wanted, strict=True)
     )
-    outcome.left += [(entries[index].path, str(why)) for index, why in closing["failed_all"]]
     return outcome
 
 

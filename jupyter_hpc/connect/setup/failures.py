@@ -143,6 +143,13 @@ def _unwritable(detail: str, recipe: Recipe, host: str, log: str) -> CommandFail
     )
 
 
+def _shared(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"Everybody may write to {detail}, so anybody could put another environment there.",
+        "Choose a folder of your own with --prefix.",
+    )
+
+
 def _no_wheels(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
     return CommandFailed(
         f"The folder of wheels {detail} is not there on {host}.", "Check --wheels or the profile."
@@ -159,4 +166,5 @@ _BY_CODE: dict[int, Callable[[str, Recipe, str, str], CommandFailed]] = {
     27: _no_venv,
     28: _unwritable,
     29: _no_wheels,
+    34: _shared,
 }

@@ -298,3 +298,9 @@ def test_too_much_for_the_disk_is_said_before_anything_is_written(tmp_path: Path
 )
 def test_where_a_link_may_lead(path: str, link: str, depth: int, inside: bool) -> None:
     assert leads_inside(path, link, depth) is inside
+
+
+def test_no_file_of_a_hostile_end_runs_as_somebody_else(tmp_path: Path) -> None:
+    played = hostile([["tool", "f", 4, 0, 0o6777, ""]], small(0, b"evil"), (frames.LAST, b""))
+    pull(played, [("x", None)], str(tmp_path), Options(), Heard())
+    assert (tmp_path / "tool").stat().st_mode & 0o7000 == 0

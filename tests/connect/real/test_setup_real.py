@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +14,9 @@ import pytest
 from jupyter_hpc.clusters.loading import parse_toml
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.real.sessions import command, environment, run
+from tests.connect.real.sessions import CHECKOUT, command, connected, environment, run
 from tests.connect.setup.stand_ins import make_wheels
+from tests.requirements import requirements
 from tests.waiting import eventually
 
 ENV = ".local/share/jupyter-hpc/env"
@@ -156,3 +159,79 @@ def test_a_full_home_is_named(cluster: Cluster, laptop: Laptop, account: Path) -
         assert done.returncode == 1 and "The disk on login1 is full" in done.stderr, done.stderr
     finally:
         cluster.homes.restore("alice")
+
+
+#: Behaves like conda where `setup` uses it: makes an environment of the wheels that are there.
+CONDA = """#!/bin/sh
+[ "$1" != --version ] || { echo conda 24.1.0; exit 0; }
+if [ "$1 $2" = "env export" ]; then
+    printf 'name: x\\nchannels:\\n- conda-forge\\ndependencies:\\n- python=3.11\\n- pip:\\n'
+    printf '  - jupyter-hpc==0.1.0\\nprefix: %s\\n' "$4"
+    exit 0
+fi
+[ "$1" != env ] || { shift; grep -q python=3.11 "$6" || exit 9; }
+[ "$1 $2 $3" = "create -y -p" ] || exit 8
+/usr/bin/python3 -m venv "$4" && mkdir "$4/conda-meta" &&
+    "$4/bin/python" -m pip install -q --no-index -f /home/alice/wheels jupyterlab ipykernel
+"""
+
+#: Pack and mount without a file system: the mount is a copy.
+PACKERS = {
+    "mksquashfs": '#!/bin/sh\ntar -C "$1" -cf "$2" .\n',
+    "squashfuse": '#!/bin/sh\ntar -C "$2" -xf "$1"\n',
+}
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+def test_conda_and_one_packed_file_with_tools_that_are_played(
+    laptop: Laptop, account: Path
+) -> None:
+    (account / "bin").mkdir()
+    for name, text in {"conda": CONDA, **PACKERS}.items():
+        (account / "bin" / name).write_text(text)
+        (account / "bin" / name).chmod(0o755)
+    (account / ".bash_profile").write_text('PATH="$HOME/bin:$PATH"\n')
+    made = _setup(laptop, "--style", "conda", "--wheels", WHEELS)
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert (
+        "Making an environment with conda 24.1.0" in made.stdout and "It starts on" in made.stdout
+    )
+    assert f"export CONDA_PREFIX=/home/alice/{ENV}" in _environment(laptop)["setup"]
+    lock = laptop.home / "lock.yml"
+    assert _setup(laptop, "--export", str(lock)).returncode == 0
+    assert "python=3.11" in lock.read_text() and "alice" not in lock.read_text()
+    again = _setup(laptop, "-f", str(lock), "--wheels", WHEELS, "--no-job")
+    assert again.returncode == 0, again.stdout + again.stderr
+    packed = _setup(laptop, "--style", "packed", "--wheels", WHEELS)
+    assert packed.returncode == 0, packed.stdout + packed.stderr
+    assert "Packing it into one file" in packed.stdout and "It starts on" in packed.stdout
+    assert "The profile's lines before were" in packed.stderr
+    assert (account / f"{ENV}.squashfs").exists()
+    gone = _setup(laptop, "--style", "packed", "--remove")
+    assert gone.returncode == 0 and not (account / f"{ENV}.squashfs").exists(), gone.stderr
+    assert not (account / ENV).exists()
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(900)
+def test_from_a_bare_account_to_a_session_with_panels(cluster: Cluster, account: Path) -> None:
+    """With the real packages, which are downloaded once."""
+    cache = CHECKOUT / ".cache/setup-wheels"
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:"]
+    wanted = requirements("lab")
+    found = subprocess.run([*download, "-d", str(cache), *wanted], capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip(f"no packages to be had: {found.stderr[-300:]}")
+    shutil.rmtree(account / "wheels")
+    shutil.copytree(cache, account / "wheels")
+    laptop = cluster.laptop("alice", "setup-whole")
+    laptop.write_profile("mini", {"environment": {"setup": []}})
+    done = run(laptop, "setup", "mini", "--wheels", WHEELS, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready", 180)
+        token = run(laptop, "url", "mini").stdout.strip().partition("token=")[2]
+        status, page, _ = session.get("/lab", {"Authorization": f"token {token}"})
+        assert status == 200 and b'"name": "jupyter-hpc"' in page
+    run(laptop, "setup", "mini", "--remove", timeout=300)

@@ -36,6 +36,11 @@ while [ "$#" -gt 0 ] && [ "$1" != -- ]; do
 done
 shift
 
+# Where others can put another folder in its place, nothing is built.
+parent=$(dirname "$prefix")
+mkdir -p "$parent" || fail 28 "$parent"
+[ -z "$(find -L "$parent" -maxdepth 0 -perm -0002 ! -perm -1000 2>/dev/null)" ] || fail 34 "$parent"
+
 # What is there and not ours is never touched.
 if [ -e "$prefix" ] && [ ! -e "$prefix/.jupyter-hpc" ]; then
     rmdir "$prefix" 2>/dev/null || fail 26 "$prefix"
@@ -63,6 +68,7 @@ find_python() {
 
 mark() {
     mkdir -p "$prefix" || fail 28 "$prefix"
+    if [ -L "$prefix" ] || [ ! -O "$prefix" ]; then fail 26 "$prefix"; fi
     printf 'building\n' >"$prefix/.jupyter-hpc" || fail 28 "$prefix"
 }
 # pip_install PYTHON ARGUMENT...
