@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "pull": ("files", "pull", "Copy files and folders from a cluster."),
     "sync": ("files", "sync", "Make a folder on one side the same as on the other."),
     "report-bug": ("report_bug", "report_bug", "Pack what a bug report needs, without secrets."),
+    "info": ("info", "info", "Show what is free on a cluster, and what is mine there."),
     "doctor": ("doctor", "doctor", "Check everything that a session needs, and say what to fix."),
     "clusters": ("clusters", "clusters", "List the cluster profiles, or show one."),
     "convert": ("convert", "convert", "Turn notebooks into scripts and batch jobs."),

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from jupyter_hpc.errors import (
+    AccountingDisabled,
     CommandTimeout,
     HpcError,
     JobNotFound,
@@ -30,6 +31,7 @@ from jupyter_hpc.slurm import (
     config,
     inventory,
     jobcontrol,
+    occupancy,
     queue,
     refusals,
     showjob,
@@ -44,6 +46,7 @@ from jupyter_hpc.slurm.models import (
     FinishedStep,
     Job,
     JobDetail,
+    Overview,
     Partition,
     Qos,
     Request,
@@ -70,6 +73,10 @@ _Value = TypeVar("_Value")
 
 async def _read(read: Callable[[str], list[_Value]], text: str) -> list[_Value]:
     return read(text) if len(text) < LONG_ANSWER_CHARACTERS else await asyncio.to_thread(read, text)
+
+
+async def _given(value: Sequence[_Value]) -> list[_Value]:
+    return list(value)
 
 
 class SlurmClient:
@@ -195,6 +202,27 @@ class SlurmClient:
         """The caller's share and use of each account."""
         done = await self._ask(associations.shares_argv())
         return associations.read_shares(done.stdout)
+
+    async def overview(self, partitions: Sequence[Partition] | None = None) -> Overview:
+        """What is free now, and the caller's accounts, which leave a problem if not told."""
+        problems: list[str] = []
+
+        async def known(asking: Awaitable[list[_Value]]) -> list[_Value]:
+            try:
+                return await asking
+            except AccountingDisabled:
+                return []  # there is nothing to know
+            except HpcError as error:
+                problems.append(error.message)
+                return []
+
+        shown, limits, accounts, shares = await asyncio.gather(
+            self._ask(occupancy.use_argv()),
+            self.partitions() if partitions is None else _given(partitions),
+            known(self.associations()),
+            known(self.shares()),
+        )
+        return occupancy.read_overview(shown.stdout, limits, accounts, shares, problems)
 
     async def check(self, request: Request, partitions: Sequence[Partition] | None = None) -> None:
         """SubmitRejected where the limits of the partitions rule the request out.

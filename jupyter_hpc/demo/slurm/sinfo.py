@@ -150,10 +150,12 @@ def _rows(
                 states is not None and state not in states and SHORT_STATES[state] not in states
             ):
                 continue
-            # Rows hold nodes of one state; with a GRES column also of one kind.
-            kind = (
+            # Rows hold nodes of one state; with a GRES column also of one kind, and of one use.
+            kind: object = (
                 name if by_node else "" if whole else (state, node.gres if _kinds(options) else "")
             )
+            if "gresused" in options.get("Format", "").lower():
+                kind = (kind, len(facts.node_use(node, list(controller.jobs))[2]))
             groups.setdefault(kind, []).append(node)
         for nodes in groups.values():
             state = facts.node_state(nodes[0], list(controller.jobs))

@@ -196,6 +196,24 @@ async def test_a_site_that_forbids_a_lot(
     nothing_is_left(cluster)
 
 
+def test_what_is_free_and_what_is_out_of_order(healed_cluster: Cluster) -> None:
+    cluster = healed_cluster
+    laptop = cluster.laptop("alice", "info")
+    laptop.write_profile()
+    words = ["sbatch", "--partition=gpu", "--gpus=a100:1", "--output=/dev/null", "--wrap=sleep 99"]
+    cluster.run("login1", words, user="alice", cwd="/tmp", check=True)
+    drained = ["scontrol", "update", "nodename=cpu01", "state=drain", "reason=broken fan"]
+    cluster.run("login1", drained, check=True)
+    eventually(lambda: "a100 1 of 2, p4 2 of 2" in run(laptop, "info", "mini").stdout)
+    text = run(laptop, "info", "mini").stdout
+    assert "cpu01 (cpu): drained, broken fan" in text and "research (default)" in text, text
+    told = json.loads(run(laptop, "info", "mini", "--json").stdout)
+    assert told["unavailable"][0]["reason"] == "broken fan" and told["problems"] == []
+    cluster.stop("login1", "slurmctld")
+    failed = run(laptop, "info", "mini")
+    assert failed.returncode == 1 and "controller does not answer" in failed.stderr
+
+
 def test_a_connect_that_fails_names_the_doctor(cluster: Cluster) -> None:
     laptop = cluster.laptop("alice", "hint", knows=())
     laptop.write_profile("mini", {"login": {"port": 4}})

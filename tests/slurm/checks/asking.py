@@ -110,6 +110,15 @@ async def personal_filters_do_not_hide_jobs(bench: Bench) -> None:
     assert job_id in [job.job_id for job in queue.read_jobs(done.stdout)]
 
 
+async def what_is_free(bench: Bench) -> None:
+    seen = await bench.client.overview()
+    gpu = next(each for each in seen.partitions if each.name == "gpu")
+    assert gpu.gpus and all(each.used + each.free == each.total > 0 for each in gpu.gpus)
+    assert gpu.cpus.allocated + gpu.cpus.idle + gpu.cpus.other == gpu.cpus.total > 0
+    assert gpu.max_time and sum(gpu.nodes.values()) >= 1
+    assert any(each.default for each in seen.accounts) and seen.problems == ()
+
+
 async def partitions(bench: Bench) -> None:
     partitions = {each.name: each for each in await bench.client.partitions()}
     gpu, cpu = partitions["gpu"], partitions["cpu"]
@@ -186,6 +195,6 @@ async def unknown_options_are_errors(bench: Bench) -> None:
 CHECKS = (
     version, allocations_without_a_shell_live, one_row_of_the_queue, jobs_by_name,
     detail_of_a_job, what_a_running_job_has_used, unknown_jobs,
-    personal_filters_do_not_hide_jobs, partitions, nodes, accounts_and_limits, when_it_may_start,
-    unknown_options_are_errors,
+    personal_filters_do_not_hide_jobs, what_is_free, partitions, nodes, accounts_and_limits,
+    when_it_may_start, unknown_options_are_errors,
 )  # fmt: skip
