@@ -91,6 +91,7 @@ def test_the_card_of_tensorboard(page: Page, lab: LabServer, screenshot: Take) -
     assert asked.post(url + "data").status == 403
     own = {"Origin": lab.url.rstrip("/")}
     assert asked.post(url + "data", headers=own).status == 200
+    assert asked.get(url).headers["content-type"].startswith("text/plain"), "as it says itself"
     policy = asked.get(url).headers["content-security-policy"]
     assert "frame-ancestors 'self'" in policy and "sandbox" not in policy
     assert asked.get(url.replace("/1/", "/99/")).status == 404

@@ -63,14 +63,13 @@ class TensorboardPageHandler(HpcHandler):
         if page is None:
             raise HTTPError(HTTPStatus.NOT_FOUND, "This TensorBoard does not run any more.")
         self.set_status(page.status)
-        self.clear_header("Content-Type")
         self.clear_header("Content-Security-Policy")
         for name, value in page.headers.items():
             self.set_header(name, value)
         # Together with TensorBoard's own rules: no page of another site shows it in a frame.
         self.add_header("Content-Security-Policy", "frame-ancestors 'self'")
-        kind = HTTPHeaders(page.headers).get("Content-Type", "").lower()
-        if "image/" in kind or "xml" in kind:
+        kind = HTTPHeaders(page.headers).get("Content-Type", "application/octet-stream")
+        if "image/" in kind.lower() or "xml" in kind.lower():
             # An image out of somebody's event file, opened as a page, runs no script here.
             self.add_header("Content-Security-Policy", "sandbox; default-src 'none'")
-        self.finish(page.body)
+        self.finish(page.body, set_content_type=kind)  # else it would be called JSON
