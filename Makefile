@@ -50,6 +50,10 @@ coverage: ## Run every test and write down how much of the package they run
 	@COVERAGE='--cov --cov-report=' $(PYTHON) -m tests.ci
 	@$(BIN)/python -m tests.covered '$(ARGS)'
 
+.PHONY: matrix
+matrix: install packages ## Run the tests of a cluster on four releases of Slurm (ARGS="26.05 -x")
+	@$(BIN)/python -m tests.matrix $(ARGS)
+
 .PHONY: faults
 faults: install ## Run the long fault-injection tests
 	@$(BIN)/python -m pytest -m faults $(ARGS)

@@ -5,6 +5,7 @@ set -eu
 
 packages="
   chromium
+  debootstrap
   fish
   fonts-dejavu-core
   gcc

@@ -7,6 +7,7 @@ login host, two compute hosts that only the login host can reach, one shared
     fixtures.py     pytest fixtures: cluster, healed_cluster, cluster_with
     __main__.py     clusters by hand: python -m tests.cluster up
     switches.py     what can differ from one cluster to the next
+    roots.py        other releases of Slurm: root file systems of Debian's suites (make_root.sh)
     cluster.py      Cluster: bring it up, take it down
     handles.py      what a test can do with it: look, run, break, repair
     laptop.py       a laptop: keys, ssh_config, cluster profiles

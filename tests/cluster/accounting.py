@@ -18,16 +18,39 @@ from pathlib import Path
 from tests.cluster.config import DATABASE_PASSWORD
 from tests.cluster.host import Host
 from tests.cluster.layout import CLUSTER_NAME, USERS
-from tests.cluster.room import CHECKOUT, StartFailed
+from tests.cluster.room import StartFailed
+from tests.cluster.roots import Root
 from tests.waiting import eventually
 
 #: Settings that must be the same when the files are made and when they are used.
+_SETTINGS = (
+    "--no-defaults", "--user=mysql", "--datadir=/var/lib/mysql", "--innodb-log-file-size=8M",
+)  # fmt: skip
 _INSTALL = (
-    "mariadb-install-db", "--no-defaults", "--user=mysql", "--skip-test-db",
-    "--auth-root-authentication-method=socket", "--innodb-log-file-size=8M",
+    "mariadb-install-db", *_SETTINGS, "--skip-test-db", "--force",
+    "--auth-root-authentication-method=socket",
 )  # fmt: skip
 
-#: The installer runs without grant tables; the first line loads them.
+#: Run in a mount namespace of its own. $1: the root, $2: the new data folder, $3: a file with
+#: SQL, $4: the number of words of the server's settings, which follow; then the installer.
+_IN_ROOT = """\
+set -eu
+root=$1 data=$2 sql=$3
+settings=("${@:5:$4}")
+shift $((4 + $4))
+chown --reference="$root/var/lib/mysql" "$data"
+mount --bind "$data" "$root/var/lib/mysql"
+if [ "$root" != / ]; then
+  mount -t proc proc "$root/proc"
+  mount --rbind /dev "$root/dev"
+  mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+fi
+chroot "$root" chown mysql:mysql /var/lib/mysql
+chroot "$root" "$@"
+chroot "$root" mariadbd "${settings[@]}" --bootstrap <"$sql"
+"""
+
+#: A server that only reads this has no grant tables; the first line loads them.
 _FIRST_SQL = f"""\
 FLUSH PRIVILEGES;
 CREATE DATABASE slurm_acct_db;
@@ -53,28 +76,29 @@ def sacctmgr_commands() -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def cached() -> Path:
+def cached(root: Root) -> Path:
     """The folder that holds the filled database for these versions and these commands."""
-    asked = ["dpkg-query", "--show", "mariadb-server", "slurmdbd"]
-    versions = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    versions = root.versions("mariadb-server", "slurmdbd")
     recipe = [versions, *_INSTALL, _FIRST_SQL, CLUSTER_NAME, sacctmgr_commands()]
     key = hashlib.sha256("\0".join(recipe).encode()).hexdigest()[:16]
-    return CHECKOUT / ".cache" / f"cluster-accounting-{key}"
+    return root.cache / f"cluster-accounting-{key}"
 
 
-def copy_cached(target: Path) -> None:
+def copy_cached(root: Root, target: Path) -> None:
     """Put the filled database into a cluster's folder."""
-    subprocess.run(["cp", "-a", "--sparse=always", str(cached()), str(target)], check=True)
+    subprocess.run(["cp", "-a", "--sparse=always", str(cached(root)), str(target)], check=True)
 
 
-def install(target: Path) -> None:
+def install(root: Root, target: Path) -> None:
     """Make an empty database."""
+    target.mkdir(mode=0o700)
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as sql:
         sql.write(_FIRST_SQL)
         sql.flush()
         done = subprocess.run(
-            [*_INSTALL, f"--datadir={target}", f"--extra-file={sql.name}"],
-            capture_output=True, text=True, timeout=60,
+            ["unshare", "--mount", "--propagation", "private", "bash", "-c", _IN_ROOT, "bash",
+             str(root.folder), str(target), sql.name, str(len(_SETTINGS)), *_SETTINGS, *_INSTALL],
+            capture_output=True, text=True, timeout=120,
         )  # fmt: skip
     if done.returncode:
         raise StartFailed(f"mariadb-install-db failed: {done.stdout}{done.stderr}")
@@ -92,7 +116,7 @@ def start(login: Host, patience: float = 60) -> None:
     login.start("slurmdbd")
 
 
-def fill(login: Host, database: Path) -> None:
+def fill(root: Root, login: Host, database: Path) -> None:
     """Fill a new database and keep its files in the cache; its daemons are stopped then.
 
     Limits that name GPUs can only be set after slurmctld has registered them.
@@ -114,10 +138,11 @@ def fill(login: Host, database: Path) -> None:
                 raise StartFailed(f"sacctmgr did not add {user.name}: {done.stdout}{done.stderr}")
     for daemon in ("slurmdbd", "mariadbd"):
         login.stop(daemon, signal.SIGTERM)
-    fresh = cached().with_name(f"{cached().name}.{os.getpid()}")
+    kept = cached(root)
+    fresh = kept.with_name(f"{kept.name}.{os.getpid()}")
     try:
         subprocess.run(["cp", "-a", "--sparse=always", str(database), str(fresh)], check=True)
-        fresh.rename(cached())
+        fresh.rename(kept)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
 

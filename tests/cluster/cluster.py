@@ -7,7 +7,8 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -28,7 +29,9 @@ class Cluster(Handles):
     """One cluster; use it as a context manager or call `up` and `down`."""
 
     def __init__(self, switches: Switches | None = None) -> None:
-        self.switches = switches or Switches()
+        asked = switches or Switches()
+        able = asked.root.takes_product
+        self.switches = asked if able else replace(asked, product_installed=False)
         #: Seconds that `up` took.
         self.seconds_to_start = 0.0
         self._lock: int | None = None
@@ -51,10 +54,10 @@ class Cluster(Handles):
 
         A detached cluster outlives this process, until something sweeps its slot.
         """
-        python = prepare(accounting=self.switches.accounting)
+        python = prepare(self.switches)
         began = time.monotonic()
         try:
-            self._open(python, copy_cached, detached=detached)
+            self._open(python, partial(copy_cached, self.switches.root), detached=detached)
             if self.switches.accounting:
                 start_accounting(self.hosts[LOGIN])
             self.hosts[LOGIN].start("slurmctld", wait=False)
@@ -87,8 +90,8 @@ class Cluster(Handles):
     def fill_accounting(self, python: Path) -> None:
         """Start as much as is needed to fill the database in the cache."""
         try:
-            self._open(python, install)
-            fill(self.hosts[LOGIN], self._database)
+            self._open(python, partial(install, self.switches.root))
+            fill(self.switches.root, self.hosts[LOGIN], self._database)
         finally:
             self.down()
 
@@ -102,7 +105,7 @@ class Cluster(Handles):
         """Take a slot and start its hosts, with a network, munge and SSH."""
         self.slot, self._lock = slots.take()
         cgroups = has_cgroups()
-        adopt_module = pam_module("pam_slurm_adopt.so") or ""
+        adopt_module = pam_module("pam_slurm_adopt.so", self.switches.root) or ""
         self.folders = write_folders(
             self.slot, self.switches, cgroups=cgroups, adopt_module=adopt_module
         )
@@ -110,6 +113,7 @@ class Cluster(Handles):
             bring_database(self._database)
         self._room = room = Room(self.slot)
         room.open(
+            root=self.switches.root.folder,
             python_env=python,
             cgroups=cgroups,
             gpu_nodes=self.switches.gpu_nodes,
@@ -134,18 +138,19 @@ class Cluster(Handles):
             (self.slot.folder / "detached").touch()
 
 
-def prepare(*, accounting: bool = True) -> Path:
+def prepare(switches: Switches | None = None) -> Path:
     """Build what clusters share and no cluster should wait for; returns the users' Python.
 
-    It lies in the checkout's cache: later calls find it and return at once.
+    It lies in a cache: later calls find it and return at once.
     """
-    python = python_environment()
-    database = cached()
-    if accounting and not database.exists():
+    wanted = switches or Switches()
+    python = python_environment(wanted.root)
+    database = cached(wanted.root)
+    if wanted.accounting and not database.exists():
         with open(database.with_name("cluster-accounting.lock"), "wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not database.exists():
-                Cluster().fill_accounting(python)
+                Cluster(Switches(slurm=wanted.slurm)).fill_accounting(python)
     return python
 
 

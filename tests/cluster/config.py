@@ -30,6 +30,13 @@ def slurm_conf(slot: Slot, switches: Switches, *, cgroups: bool) -> str:
     """slurm.conf: nodes that claim more than this machine has, and short time-outs."""
     tracking = "cgroup" if cgroups else "linuxproc"
     contain = switches.adopt or switches.private_tmp
+    release = switches.root.slurm
+    # Renamed with 25.11.
+    private_tmp = (
+        "JobContainerType=job_container/tmpfs"
+        if release < (25, 11)
+        else "NamespaceType=namespace/tmpfs"
+    )
     node = "CPUs=8 Boards=1 SocketsPerBoard=1 CoresPerSocket=8 ThreadsPerCore=1 RealMemory=32000"
     gres = ",".join(f"gpu:{kind}:{GPU_TYPES.count(kind)}" for kind in dict.fromkeys(GPU_TYPES))
     features = ",".join(dict.fromkeys(GPU_TYPES))
@@ -72,7 +79,7 @@ def slurm_conf(slot: Slot, switches: Switches, *, cgroups: bool) -> str:
         "JobAcctGatherFrequency=task=2",
         "DefMemPerCPU=1024",
         *(["PrologFlags=Contain"] if contain else []),
-        *(["JobContainerType=job_container/tmpfs"] if switches.private_tmp else []),
+        *([private_tmp] if switches.private_tmp else []),
         *(["JobSubmitPlugins=lua"] if switches.batch_only else []),
         *_accounting_lines(switches),
         *switches.slurm_lines,
@@ -92,15 +99,19 @@ def slurm_conf(slot: Slot, switches: Switches, *, cgroups: bool) -> str:
 
 
 def _accounting_lines(switches: Switches) -> list[str]:
+    release = switches.root.slurm
     if not switches.accounting:
-        return ["AccountingStorageType=accounting_storage/none"]
+        # From 23.02 on, none is what is not named.
+        return ["AccountingStorageType=accounting_storage/none"] if release < (23, 2) else []
     kinds = [f"gres/gpu:{kind}" for kind in dict.fromkeys(GPU_TYPES)]
     return [
         "AccountingStorageType=accounting_storage/slurmdbd",
         f"AccountingStorageHost={LOGIN}",
         "AccountingStorageEnforce=associations,limits,qos",
         f"AccountingStorageTRES={','.join(['gres/gpu', *kinds])}",
-        "AccountingStoreFlags=job_comment,job_script,job_env",
+        "AccountingStoreFlags=job_comment,job_script,job_env"
+        if release >= (21, 8)
+        else "AccountingStoreJobComment=yes",
     ]
 
 
@@ -113,12 +124,13 @@ def gres_conf(switches: Switches) -> str:
     )
 
 
-def cgroup_conf() -> str:
+def cgroup_conf(release: tuple[int, int], *, cgroups: bool) -> str:
     """cgroup.conf for controllers of version 1 that init.sh has mounted."""
+    plugin = "cgroup/v1" if cgroups else "disabled"
     return _text(
         [
-            "CgroupPlugin=cgroup/v1",
-            "CgroupAutomount=no",
+            *([f"CgroupPlugin={plugin}"] if release >= (22, 5) else []),
+            *(["CgroupAutomount=no"] if release < (24, 5) else []),
             "ConstrainCores=no",
             "ConstrainRAMSpace=yes",
             "ConstrainSwapSpace=no",

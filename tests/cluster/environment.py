@@ -10,6 +10,7 @@ the installation of everything else.
 
 from __future__ import annotations
 
+import ast
 import fcntl
 import hashlib
 import os
@@ -21,10 +22,10 @@ from pathlib import Path
 
 from tests.cluster.layout import ENV_PATH, SOURCE_PATH
 from tests.cluster.packages import obstacle
-from tests.cluster.room import CHECKOUT, StartFailed
+from tests.cluster.room import StartFailed
+from tests.cluster.roots import MACHINE, Root
 from tests.requirements import requirements
 
-_CACHE = CHECKOUT / ".cache"
 _SCRIPT = Path(__file__).with_name("build_env.sh")
 
 #: What notebooks of the tests import, besides what jupyter-hpc itself needs.
@@ -38,43 +39,54 @@ def _requirements() -> list[str]:
     return [*requirements("lab"), *_FOR_NOTEBOOKS, *_FOR_SPEED]
 
 
-def python_environment() -> Path:
+def python_environment(root: Root = MACHINE) -> Path:
     """The folder to bind at ENV_PATH; built (less than a minute) if it is not in the cache."""
-    asked = ["/usr/bin/python3", "-V"]
-    version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    version = root.versions("python3")
     recipe = "\0".join([version, _SCRIPT.read_text(encoding="utf-8"), *_requirements()])
     key = hashlib.sha256(recipe.encode()).hexdigest()[:16]
-    folder = _CACHE / f"cluster-env-{key}"
+    folder = root.cache / f"cluster-env-{key}"
     if folder.exists():
         os.utime(folder)
         return folder
-    _CACHE.mkdir(exist_ok=True)
-    with open(_CACHE / "cluster-env.lock", "wb") as lock:
+    root.cache.mkdir(parents=True, exist_ok=True)
+    with open(folder.with_name(f"{folder.name}.lock"), "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            _build(folder)
+            _build(root, folder)
     return folder
 
 
-def _build(folder: Path) -> None:
+def _build(root: Root, folder: Path) -> None:
     fresh = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o755)
     done = subprocess.run(
         ["unshare", "--mount", "--propagation", "private", str(_SCRIPT),
-         sys.executable, str(fresh), ENV_PATH, SOURCE_PATH, *_requirements()],
-        capture_output=True, text=True, timeout=900,
+         sys.executable, str(root.folder), str(fresh), ENV_PATH, SOURCE_PATH, *_requirements()],
+        env={**os.environ, **_pip_settings()}, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     if done.returncode:
         shutil.rmtree(fresh, ignore_errors=True)
         raise StartFailed(f"the users' Python was not built: {done.stdout}{done.stderr}")
     fresh.rename(folder)
-    _forget_unused()
+    _forget_unused(root.cache)
 
 
-def _forget_unused(days: float = 2) -> None:
+def _pip_settings() -> dict[str, str]:
+    """What this machine's configuration tells pip, as variables: another root has no such files."""
+    asked = [sys.executable, "-m", "pip", "config", "list"]
+    shown = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    lines = (line.partition("=") for line in shown.splitlines())
+    return {
+        f"PIP_{name.rpartition('.')[2].replace('-', '_').upper()}": str(ast.literal_eval(value))
+        for name, equals, value in lines
+        if equals and name.startswith(("global.", "install.", ":env:."))
+    }
+
+
+def _forget_unused(cache: Path, days: float = 2) -> None:
     """Remove environments of older recipes; a running cluster's was used just now."""
-    for old in _CACHE.glob("cluster-env-*"):
+    for old in cache.glob("cluster-env-*"):
         if old.is_dir() and old.stat().st_mtime < time.time() - days * 86400:
             shutil.rmtree(old, ignore_errors=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import secrets
 import shutil
 import subprocess
@@ -77,7 +76,7 @@ def _write_all(slot: Slot, switches: Switches, *, cgroups: bool, adopt_module: s
     known = config.known_hosts(slot, public, HOSTS)
     node_keys: dict[str, str] = {}
     for user in USERS:
-        node_keys[user.name] = _write_home(root, user)
+        node_keys[user.name] = _write_home(root, user, switches.root.path("/etc/skel"))
     for host in HOSTS:
         own = root / "hosts" / host
         _write(own / "pam_sshd", config.pam_sshd(host, switches, adopt_module=adopt_module))
@@ -99,9 +98,10 @@ def _foreign_zone() -> str:
 
 
 def _write_etc(slot: Slot, switches: Switches, zone: str, *, cgroups: bool) -> None:
-    """/etc of all hosts: this machine's, with our users, names and Slurm in it."""
+    """/etc of all hosts: that of their root, with our users, names and Slurm in it."""
     etc = slot.folder / "etc"
-    subprocess.run(["cp", "-a", "/etc", str(etc)], check=True)
+    system = switches.root
+    subprocess.run(["cp", "-a", str(system.path("/etc")), str(etc)], check=True)
     _write(etc / "passwd", config.passwd((etc / "passwd").read_text()))
     _write(etc / "group", config.group((etc / "group").read_text()))
     _write(etc / "shadow", config.shadow((etc / "shadow").read_text()), mode=0o600)
@@ -117,22 +117,25 @@ def _write_etc(slot: Slot, switches: Switches, zone: str, *, cgroups: bool) -> N
     (etc / "munge").mkdir(mode=0o700)
     (etc / "munge/munge.key").write_bytes(secrets.token_bytes(128))
     (etc / "munge/munge.key").chmod(0o400)
-    _give(etc / "munge", "munge")
-    _give(etc / "munge/munge.key", "munge")
+    os.chown(etc / "munge", *system.uid("munge"))
+    os.chown(etc / "munge/munge.key", *system.uid("munge"))
 
     slurm = etc / "slurm"
     shutil.rmtree(slurm, ignore_errors=True)
     slurm.mkdir()
+    if (etc / "slurm-llnl").exists():  # Where Debian's 20.11 looks.
+        shutil.rmtree(etc / "slurm-llnl")
+        (etc / "slurm-llnl").symlink_to("slurm")
     _write(slurm / "slurm.conf", config.slurm_conf(slot, switches, cgroups=cgroups))
     _write(slurm / "gres.conf", config.gres_conf(switches))
-    _write(slurm / "cgroup.conf", config.cgroup_conf())
+    _write(slurm / "cgroup.conf", config.cgroup_conf(system.slurm, cgroups=cgroups))
     if switches.private_tmp:
         _write(slurm / "job_container.conf", config.job_container_conf())
     if switches.batch_only:
         _write(slurm / "job_submit.lua", config.job_submit_lua())
     if switches.accounting:
         _write(slurm / "slurmdbd.conf", config.slurmdbd_conf(), mode=0o600)
-        _give(slurm / "slurmdbd.conf", "slurm")
+        os.chown(slurm / "slurmdbd.conf", *system.uid("slurm"))
 
 
 def _write_product(root: Path) -> None:
@@ -149,12 +152,13 @@ def _write_host(own: Path, host: str, switches: Switches) -> str:
     """The files that differ from host to host; returns the public host key."""
     for name in ("ssh", "log/munge", "spool/slurmctld", "spool/slurmd", "spool/private-tmp"):
         (own / name).mkdir(parents=True)
-    _give(own / "log/munge", "munge")
+    system = switches.root
+    os.chown(own / "log/munge", *system.uid("munge"))
     (own / "log/munge").chmod(0o700)
-    _give(own / "spool/slurmctld", "slurm")
+    os.chown(own / "spool/slurmctld", *system.uid("slurm"))
     for log in ("slurmctld.log", "slurmdbd.log"):
         _write(own / "log" / log, "")
-        _give(own / "log" / log, "slurm")
+        os.chown(own / "log" / log, *system.uid("slurm"))
     _write(own / "hostname", f"{host}\n")
     _write(own / "ssh/sshd_config", config.sshd_config(host, switches))
     _write(own / "ssh/ssh_config", "")
@@ -169,10 +173,10 @@ def _write_host(own: Path, host: str, switches: Switches) -> str:
     return write_key(own / "ssh/ssh_host_ed25519_key", host)
 
 
-def _write_home(root: Path, user: User) -> str:
+def _write_home(root: Path, user: User, skeleton: Path) -> str:
     """A home folder with shell files and keys; returns the key made on the cluster."""
     home = root / "home" / user.name
-    shutil.copytree("/etc/skel", home)
+    shutil.copytree(skeleton, home)
     (home / ".ssh").mkdir(mode=0o700)
     inside = write_key(home / ".ssh/id_ed25519", f"{user.name}@cluster")
     laptop = write_key(root / "keys" / user.name, f"{user.name}@laptop")
@@ -199,8 +203,3 @@ def write_key(path: Path, comment: str) -> str:
 def _write(path: Path, text: str, mode: int = 0o644) -> None:
     path.write_text(text, encoding="utf-8")
     path.chmod(mode)
-
-
-def _give(path: Path, owner: str) -> None:
-    entry = pwd.getpwnam(owner)
-    os.chown(path, entry.pw_uid, entry.pw_gid)

@@ -265,11 +265,13 @@ class Host:
         processes = self.processes()
         killed = 0
         for process in processes:
-            if not process.argv[0].startswith("sshd: "):
+            # "sshd: alice@pts/0"; since OpenSSH 9.8 "sshd-session: alice@pts/0".
+            program, _, whose = process.argv[0].partition(": ")
+            if program not in ("sshd", "sshd-session", "sshd-auth"):
                 continue
             if listener is not None and process.pid == listener.pid:
                 continue
-            if user is None or process.argv[0].startswith((f"sshd: {user} ", f"sshd: {user}@")):
+            if user is None or whose.startswith((f"{user} ", f"{user}@")):
                 killed += listener is not None and process.parent == listener.pid
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)

@@ -3,9 +3,20 @@
 # Builds the host's own view of the file system, says "ready", and then reaps
 # orphans until its standard input, the lifeline, ends: with process 1 the
 # kernel ends every process of the host.
-# From the environment: HOST FOLDER CHECKOUT PYTHON_ENV GPUS CGROUPS CGROUP_FOLDER
+# From the environment: HOST ROOT FOLDER CHECKOUT PYTHON_ENV GPUS CGROUPS CGROUP_FOLDER
 set -eu
 hostname "$HOST"
+
+# On another root than the machine's, the machine's files are below /.old until the end.
+if [ "$ROOT" != / ]; then
+  mount --bind "$ROOT" "$ROOT"
+  cd "$ROOT"
+  pivot_root . .old
+  cd /
+  mount --move /.old/proc /proc
+  mount --rbind /.old/sys /sys
+  FOLDER=/.old$FOLDER CHECKOUT=/.old$CHECKOUT PYTHON_ENV=/.old$PYTHON_ENV
+fi
 cd "$FOLDER"
 own=hosts/$HOST
 
@@ -72,6 +83,7 @@ chown slurm:slurm /run/slurm
 mount -o remount,bind,ro /
 for point in /tmp /var/tmp; do mount -t tmpfs -o mode=1777 tmpfs "$point"; done
 cd /
+if [ "$ROOT" != / ]; then umount --lazy /.old; fi
 
 echo ready
 exec >/dev/null 2>&1

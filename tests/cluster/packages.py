@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.cluster.room import has_cgroups
+from tests.cluster.roots import MACHINE, Root, is_made
 from tests.cluster.switches import Switches
 
 #: Debian package -> a program or file that shows that it is installed.
@@ -48,10 +49,12 @@ def _present(sign: str) -> bool:
     return shutil.which(sign, path=_SEARCH_PATH) is not None
 
 
-def pam_module(name: str) -> str | None:
-    """Where a PAM module lies; Debian uses two folders."""
-    folders = [Path("/lib/security"), *Path("/lib").glob("*-linux-*/security")]
-    return next((str(folder / name) for folder in folders if (folder / name).exists()), None)
+def pam_module(name: str, root: Root = MACHINE) -> str | None:
+    """Where a PAM module lies for the hosts; Debian uses two folders."""
+    library = root.path("/lib")
+    folders = [library / "security", *library.glob("*-linux-*/security")]
+    found = next((folder / name for folder in folders if (folder / name).exists()), None)
+    return f"/{found.relative_to(root.folder)}" if found else None
 
 
 def obstacle(switches: Switches | None = None) -> str | None:
@@ -64,6 +67,8 @@ def obstacle(switches: Switches | None = None) -> str | None:
     if missing:
         return f"the test cluster needs the Debian packages {' '.join(missing)}"
     wanted = switches or Switches()
+    if not is_made(wanted.slurm):
+        return f"the root with Slurm {wanted.slurm} is not made: `make matrix` makes it"
     confined = {
         "adopt": wanted.adopt,
         "kill_at_logout": wanted.kill_at_logout,
@@ -72,12 +77,13 @@ def obstacle(switches: Switches | None = None) -> str | None:
     asked = [name for name, value in confined.items() if value]
     if asked and not has_cgroups():
         return f"{asked[0]} needs cgroup controllers of version 1, which this kernel does not offer"
-    if wanted.private_tmp and not _slurm_plugin("job_container_tmpfs.so"):
+    plugins = ("job_container_tmpfs.so", "namespace_tmpfs.so")
+    if wanted.private_tmp and not any(_slurm_plugin(name, wanted.root) for name in plugins):
         return "the packaged Slurm has no job_container/tmpfs plugin for a private /tmp"
-    if wanted.batch_only and not _slurm_plugin("job_submit_lua.so"):
+    if wanted.batch_only and not _slurm_plugin("job_submit_lua.so", wanted.root):
         return "the packaged Slurm has no job_submit/lua plugin"
     return None
 
 
-def _slurm_plugin(name: str) -> bool:
-    return bool(list(Path("/usr/lib").glob(f"*/slurm*/{name}")))
+def _slurm_plugin(name: str, root: Root) -> bool:
+    return bool(list(root.path("/usr/lib").glob(f"*/slurm*/{name}")))

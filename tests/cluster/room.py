@@ -56,6 +56,7 @@ class Room:
     def open(
         self,
         *,
+        root: Path,
         python_env: Path,
         cgroups: bool,
         gpu_nodes: tuple[str, ...],
@@ -86,6 +87,7 @@ class Room:
                      "--mount-proc", "--propagation", "slave", "--", str(_HERE / "init.sh")],
                     {
                         "HOST": host,
+                        "ROOT": str(root),
                         "FOLDER": str(self.slot.folder),
                         "CHECKOUT": str(CHECKOUT),
                         "PYTHON_ENV": str(python_env),

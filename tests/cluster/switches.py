@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tests.cluster.layout import GPU_NODE, NODES
+from tests.cluster.roots import Root, default_release, root_of
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,13 @@ class Switches:
     two_gpu_nodes: bool = False
     #: Further lines for slurm.conf.
     slurm_lines: tuple[str, ...] = ()
+    #: The release of Slurm, whose root `make matrix` has made; empty: this machine's own.
+    slurm: str = field(default_factory=default_release)
+
+    @property
+    def root(self) -> Root:
+        """The file system of the hosts."""
+        return root_of(self.slurm)
 
     @property
     def gpu_nodes(self) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, Runner
@@ -14,6 +15,15 @@ from jupyter_hpc.slurm.submit import BatchOptions
 from tests.waiting import until
 
 SLEEP = "#!/bin/sh\nsleep 300\n"
+
+
+#: What Slurm writes into a job's output; 26.05 also writes lines that name no program.
+_SLURMS_OWN = re.compile(r"srun: |slurmstepd|\[[0-9T:.-]+\] (error|debug)\S*: ")
+
+
+def own_lines(lines: Iterable[str]) -> list[str]:
+    """What the job itself has written."""
+    return [line for line in lines if not _SLURMS_OWN.match(line)]
 
 
 @dataclass

@@ -3,25 +3,31 @@
     python -m tests.slurm.record
 
 brings up the test cluster (as root, with Debian's packages), plays the scenes
-below and writes tests/slurm/data/VERSION/NAME.json, one command and its answer each.
+below and writes tests/slurm/data/RELEASE/NAME.json, one command and its answer each.
+JUPYTER_HPC_TEST_SLURM=26.05 records that release (see tests/cluster/roots.py), else this
+machine's own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
+from jupyter_hpc.errors import SubmitRejected
 from jupyter_hpc.runner import Completed
 from jupyter_hpc.slurm import (
     accounting,
     associations,
+    config,
     inventory,
     jobcontrol,
     queue,
     showjob,
+    sstat,
     submit,
 )
-from jupyter_hpc.slurm.allocate import salloc_argv
+from jupyter_hpc.slurm.allocate import read_salloc, salloc_argv
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase, Request
 from jupyter_hpc.slurm.submit import BatchOptions
@@ -63,7 +69,7 @@ class Recorder:
         async def as_wanted() -> bool:
             return what(await self.client.my_jobs())
 
-        await until(as_wanted, "the queue looks as wanted", seconds=90)
+        await until(as_wanted, "the queue looks as wanted", seconds=240)
 
     async def clear(self) -> None:
         await self.client.cancel([job.target for job in await self.client.my_jobs()] or ["1"])
@@ -101,7 +107,10 @@ async def record_jobs(kept: Recorder) -> None:
     await client.submit(Request(name="after", partition="cpu"), SLEEP,
                         BatchOptions(dependency=f"afterok:{plain}"))  # fmt: skip
     await client.submit(Request(name="long", partition="gpu", time="5-00:00:00"), SLEEP)
-    await client.submit(Request(name="wide", partition="cpu", cpus=99), SLEEP)
+    wide = set[str]()
+    with contextlib.suppress(SubmitRejected):  # From 24.11 on what can never run is refused.
+        await client.submit(Request(name="wide", partition="cpu", cpus=99), SLEEP)
+        wide = {"PartitionConfig"}
     await client.submit(Request(name="tiny", partition="cpu", account="tiny", cpus=3), SLEEP)
     for number in range(3):
         await client.submit(
@@ -120,7 +129,7 @@ async def record_jobs(kept: Recorder) -> None:
         running = [job for name in ("array", "gpus", HOSTILE) for job in _named(jobs, name)]
         codes = {job.reason for job in jobs}
         wanted = {"Resources", "Priority", "Dependency", "BeginTime", "JobHeldUser",
-                  "PartitionTimeLimit", "PartitionConfig", "AssocGrpCpuLimit",
+                  "PartitionTimeLimit", "AssocGrpCpuLimit", *wide,
                   "QOSMaxJobsPerUserLimit", "QOSMaxGRESPerUser",
                   "JobArrayTaskLimit"}  # fmt: skip
         return wanted <= codes and sum(job.state == "RUNNING" for job in running) >= 4
@@ -137,6 +146,10 @@ async def record_jobs(kept: Recorder) -> None:
     await kept.keep("scontrol-array", showjob.show_job_argv(array.job_id))
     await kept.keep("scontrol-task", showjob.show_job_argv(f"{array.job_id}_1"))
     await kept.keep("scontrol-het", showjob.show_job_argv(het_id))
+    running = [job.job_id for job in _named(await client.my_jobs(), "gpus")]
+    await kept.keep("scontrol-details", showjob.show_nodes_argv(running[0]))
+    await kept.keep("sstat", sstat.usage_argv(running[0]))
+    await kept.keep("scontrol-config", config.config_argv())
     await kept.keep("sinfo-groups", inventory.groups_argv())
     await kept.keep("scontrol-partition", inventory.partitions_argv())
     await kept.keep("scancel-other", jobcontrol.cancel_argv([plain]), user="mallory")
@@ -179,8 +192,9 @@ async def record_ends(kept: Recorder) -> None:
     await client.cancel([cancelled])
     await kept.until(lambda jobs: not [job for job in jobs if job.job_id == cancelled])
     done = await HostRunner(kept._cluster).run(salloc_argv(Request(name="alloc", partition="cpu")))
-    await kept.keep("requeue-alloc", jobcontrol.requeue_argv([done.stderr.split()[-1]]))
-    await client.cancel([done.stderr.split()[-1]])
+    allocated = read_salloc(done.stderr).job_id or ""
+    await kept.keep("requeue-alloc", jobcontrol.requeue_argv([allocated]))
+    await client.cancel([allocated])
     await kept.until(lambda jobs: any(job.over_time for job in jobs))
     await kept.keep("squeue-over-time", queue.jobs_argv())
     await kept.until(lambda jobs: not jobs)

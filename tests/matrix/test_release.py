@@ -1,0 +1,105 @@
+"""What people do from a laptop, on the release that the environment names.
+
+It runs on any release, also where the cluster's own Python is too old for jupyter-hpc: the
+laptop's does everything, and what travels to the job needs the standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.fixtures import ClusterFactory
+from tests.cluster.roots import default_release
+from tests.connect.real.sessions import connected
+from tests.matrix.release import SMALL, Desk, texts
+from tests.waiting import eventually
+
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(not default_release(), reason="`make matrix` runs this on each release"),
+]
+
+GPU = {"allocation": {"partition": "gpu", "gpus": 1, "gpu_type": "a100"}}
+
+
+@pytest.fixture
+def desk(cluster: Cluster, tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(cluster, tmp_path)
+    yield made
+    made.clear()
+
+
+@pytest.mark.parametrize("transport", ["ssh", "login-ssh", "srun", "direct"])
+def test_every_transport_of_a_gpu_job(cluster: Cluster, tmp_path: Path, transport: str) -> None:
+    """Twice: the second time there is a step that has the job's GPUs."""
+    desk = Desk(cluster, tmp_path, **GPU)
+    for _ in range(2):
+        with connected(desk.laptop, "mini", "--via", transport) as session:
+            ready = session.wait_for("ready", 90)
+            assert ready["transport"] == transport
+            assert session.get("/api")[0] == 200
+            if not cluster.switches.product_installed:
+                said = session.wait_for("warning")["text"]
+                assert transport == "direct" or "plain JupyterLab is open" in said
+            session.end()
+    desk.clear()
+
+
+def test_a_python_that_is_too_old_is_not_told_to_install(cluster: Cluster, tmp_path: Path) -> None:
+    if cluster.switches.root.takes_product:
+        pytest.skip("this release's Python can have jupyter-hpc")
+    desk = Desk(cluster, tmp_path, **GPU)
+    with connected(desk.laptop, "mini") as session:
+        session.wait_for("ready", 90)
+        said = session.wait_for("warning")["text"]
+        assert "Python 3.10 or newer" in said and "pip install" not in said
+    desk.clear()
+
+
+def test_a_job_with_its_results(desk: Desk) -> None:
+    cells = ["n = 2", "open('out.txt', 'w').write(str(n * 21))\nprint('answer', n * 21)"]
+    job = desk.submit("plain", cells, *SMALL, "--set", "n=3", "--wait")
+    assert "answer 63" in desk.hpc("log", job)
+    assert texts(desk.results(job), "out.txt") == ["63"]
+    assert job in desk.hpc("jobs", "--json")
+
+
+def test_a_sweep(desk: Desk) -> None:
+    cells = ["lr = 1", "open('out.txt', 'w').write(str(lr))\nprint('loss:', lr)"]
+    job = desk.submit("sweep", cells, *SMALL, "--sweep", "lr=1,2,3", "--wait")
+    assert texts(desk.results(job), "out.txt") == ["1", "2", "3"]
+
+
+GOES_ON = [
+    "import os",
+    "parts = int(open('parts.txt').read()) + 1 if os.path.exists('parts.txt') else 1\n"
+    "open('parts.txt', 'w').write(str(parts))\nprint('part', parts, flush=True)",
+    "import sys\nsys.exit(85 if parts < 2 else 0)",
+]
+
+
+@pytest.mark.parametrize("way", [("--chain", "3"), ("--requeue",)], ids=["chain", "requeue"])
+def test_a_job_goes_on(desk: Desk, way: tuple[str, ...]) -> None:
+    """85 asks for another part; the second one ends the chain."""
+    job = desk.submit("on", GOES_ON, *SMALL, *way, "--until", "exit")
+    eventually(lambda: not desk.cluster.jobs(), lambda: f"{desk.cluster.jobs()}", seconds=240)
+    assert texts(desk.results(job), "parts.txt") == ["2"]
+
+
+def test_two_nodes_with_gpus_and_staging(cluster_with: ClusterFactory, tmp_path: Path) -> None:
+    """The program and what runs beside it are steps of the same job, and neither waits."""
+    cluster: Any = cluster_with(two_gpu_nodes=True, accounting=False)
+    desk = Desk(cluster, tmp_path)
+    (tmp_path / "data.txt").write_text("staged", encoding="utf-8")
+    cells = ["import socket\nprint('on', socket.gethostname(), open('data.txt').read())"]
+    words = ("--partition", "wide", "--nodes", "2", "--tasks", "2", "--gpus", "1", "--time", "5")
+    small = ("--cpus", "1", "--mem", "500M", "--stage-in", "data.txt")
+    job = desk.submit("wide", cells, *words, *small, "--wait")
+    log = desk.hpc("log", job)
+    assert "on gpu01 staged" in log and "on cpu01 staged" in log, log
+    desk.clear()
