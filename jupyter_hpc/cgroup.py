@@ -1,6 +1,6 @@
 """The memory of this process's control group: cgroup v2, else v1.
 
-Stands by itself, for a Python of 3.8: it is also shipped to the node, where the script around
+Stands by itself, for a Python of 3.9: it is also shipped to the node, where the script around
 Jupyter runs it as a program to learn whether the system has ended something.
 """
 
@@ -17,6 +17,9 @@ PROC = Path("/proc/self")
 _NO_LIMIT = 1 << 60
 
 _JOB = re.compile(r"job_\d+")
+#: The folder with those of the jobs in cgroup v2: "slurmstepd.scope", "NODE_slurmstepd.scope".
+#: Since Slurm 25.11 a job's is named by its SLUID ("sEKNKTV3WPV500"), not by its number.
+_ALL_JOBS = "slurmstepd.scope"
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,11 @@ def _was_full(folder: Path, version: Version) -> bool:
 
 
 def _jobs(folders: list[Path]) -> list[Path]:
-    return [folder for folder in folders if _JOB.fullmatch(folder.name)]
+    return [
+        folder
+        for folder in folders
+        if _JOB.fullmatch(folder.name) or folder.parent.name.endswith(_ALL_JOBS)
+    ]
 
 
 def _folders(proc: Path, version: Version) -> list[Path]:

@@ -44,10 +44,7 @@ DIRECT_WARNING = (
     "The relay listens on a TCP port of the node, as asked for: others on the cluster can reach "
     "it, but without this session's certificate and secret they can neither read nor send anything."
 )
-PLAIN_WARNING = (
-    "jupyter-hpc is not installed in the cluster's environment: plain JupyterLab is open, "
-    "without its panels. To add them there: pip install jupyter-hpc"
-)
+_OLDEST_PYTHON = (3, 10)  #: that jupyter-hpc can be installed for
 
 #: What follows from an answer.
 _FOLLOWS = {
@@ -56,6 +53,22 @@ _FOLLOWS = {
     "stop": "the job is cancelled",
     "login": "the login is tried again, and may ask",
 }
+
+
+def plain_warning(version: str) -> str:
+    """That JupyterLab has no panels, and what to do; `version` is that of its Python, if known."""
+    said = (
+        "jupyter-hpc is not installed in the cluster's environment: plain JupyterLab is open, "
+        "without its panels."
+    )
+    numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
+    if len(numbers) == 2 and numbers < _OLDEST_PYTHON:
+        oldest = ".".join(map(str, _OLDEST_PYTHON))
+        return (
+            f"{said} It cannot be added to this Python ({version}): install JupyterLab and "
+            f"jupyter-hpc in an environment with Python {oldest} or newer."
+        )
+    return f"{said} To add them there: pip install jupyter-hpc"
 
 
 def _answered(event: Answered) -> str:

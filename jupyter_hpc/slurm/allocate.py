@@ -11,6 +11,7 @@ from typing import Literal
 from jupyter_hpc.slurm.ids import job_ids
 from jupyter_hpc.slurm.models import Request
 from jupyter_hpc.slurm.options import request_options
+from jupyter_hpc.slurm.releases import NO_GPUS
 from jupyter_hpc.slurm.submit import BatchOptions
 
 AllocationState = Literal["starting", "pending", "granted", "failed", "revoked"]
@@ -142,7 +143,7 @@ def step_argv(
         words.append(f"--nodelist={node}")
     if gpus is not None:
         # --gpus, since --gres=gpu:N is refused where types are mixed or unevenly spread
-        words.append(f"--gpus={gpus}" if gpus else "--gres=none")
+        words.append(f"--gpus={gpus}" if gpus else NO_GPUS)
     if name is not None:
         words.append(f"--job-name={name}")
     if unbuffered:

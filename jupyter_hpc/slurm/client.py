@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+<<<<<<< HEAD
 import re
 from collections.abc import Awaitable, Callable, Sequence
+=======
+from collections.abc import Callable, Sequence
+>>>>>>> 466ef7e (Mend what differs from one release of Slurm to the next)
 from typing import TypeVar
 
 from jupyter_hpc.errors import (
@@ -54,6 +58,7 @@ from jupyter_hpc.slurm.models import (
     Submitted,
     Usage,
 )
+from jupyter_hpc.slurm.releases import Release, read_release
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
 from jupyter_hpc.text import printable
@@ -86,15 +91,15 @@ class SlurmClient:
         self._runner = runner
         self._timeout = timeout
 
-    async def version(self) -> tuple[int, int]:
+    async def version(self) -> Release:
         """(22, 5) for Slurm 22.05.8."""
         done = await self._ask(["sinfo", "--version"])
-        found = re.search(r"(\d+)\.(\d+)", done.stdout)
-        if not found:
+        found = read_release(done.stdout)
+        if found is None:
             raise UnreadableAnswer(
                 f"sinfo says {printable(done.stdout, 80)!r} when asked for its version.", ""
             )
-        return int(found[1]), int(found[2])
+        return found
 
     async def my_jobs(self, *, name: str | Sequence[str] | None = None) -> list[Job]:
         """The caller's own waiting and running jobs, all or those with that name or names."""

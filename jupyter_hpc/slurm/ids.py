@@ -9,14 +9,14 @@ from jupyter_hpc.errors import UsageError
 from jupyter_hpc.text import printable
 
 #: "123", an array task "35_3", tasks "35_[2-4,9]", a het component "12+1"
-_ID = re.compile(r"[0-9]{1,18}(?:_(?:[0-9]{1,18}|\[[0-9,-]{1,4000}\]))?(?:\+[0-9]{1,9})?")
+_ID = re.compile(r"0*[1-9][0-9]{0,17}(?:_(?:[0-9]{1,18}|\[[0-9,-]{1,4000}\]))?(?:\+[0-9]{1,9})?")
 
 
 def job_ids(ids: Sequence[str]) -> list[str]:
     """The ids, unchanged; UsageError for anything else.
 
     Ids come from command lines and from a browser, and one such as "--user=x" would
-    be an option of scancel.
+    be an option of scancel. No job has the number 0, which `scontrol show job` takes for all.
     """
     for job_id in ids:
         if not _ID.fullmatch(job_id):

@@ -33,6 +33,17 @@ class JobEnvironment:
     started: int | None
     ends: int | None
 
+    @property
+    def tells_all(self) -> bool:
+        """Whether there is nothing that only the queue could tell.
+
+        The end is in the environment since 23.02; a step never has the job's name, hardly ever
+        its QOS, and the type of the GPUs only where it was asked for by type.
+        """
+        words = (self.name, self.account, self.qos, self.partition)
+        typed = self.gpu_type is not None or self.gpus == 0
+        return self.ends is not None and typed and all(word is not None for word in words)
+
 
 def read_job_environment(environ: Mapping[str, str]) -> JobEnvironment | None:
     """The job that this process runs in, or None outside of any job.

@@ -38,19 +38,27 @@ ranked='export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID; exec "$@"'
 """
 
 
-def step(*, ranked: bool = False) -> str:
-    """The words before a program that make it a step of the job; see RANKED."""
-    return 'srun --kill-on-bad-exit=1 bash -c "$ranked" rank' if ranked else "srun"
+def step(*, ranked: bool = False, beside: bool = False) -> str:
+    """The words before a program that make it a step of the job; see RANKED.
+
+    `beside` is for a program with a step of ours beside it (`on_every_node`): up to 21.08
+    each would wait for the other unless both share.
+    """
+    words = "srun --overlap" if beside else "srun"
+    return f'{words} --kill-on-bad-exit=1 bash -c "$ranked" rank' if ranked else words
 
 
 def on_every_node(*, beside: bool = False) -> str:
     """The words before a command that is to run once on each node.
 
-    `beside` lets it share the nodes and their GPUs with the step of the program; without
-    --mem=0 it would claim memory of its own, and at times be refused it (22.05).
+    `beside` lets it share the nodes and their GPUs with the step of the program, after
+    `releases.BESIDE`; without --mem=0 it would claim memory of its own, and at times be
+    refused it (22.05).
     """
     words = 'srun --ntasks="${SLURM_NNODES:-1}" --ntasks-per-node=1'
-    return f"{words} --overlap --cpus-per-task=1 --mem=0" if beside else words
+    if beside:
+        words += ' --overlap --cpus-per-task=1 --mem=0 ${beside:+"$beside"}'
+    return words
 
 
 def behind_prefix(prefix: Sequence[str]) -> str:

@@ -142,7 +142,8 @@ def _detail(fields: Mapping[str, str]) -> JobDetail:
         work_dir=get("WorkDir"),
         stdin=get("StdIn"),
         stdout=get("StdOut"),
-        stderr=get("StdErr"),
+        # 26.05 names it only where --error was given; else both go to one file.
+        stderr=get("StdErr") or get("StdOut"),
         comment=get("Comment"),
         fields=dict(fields),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from jupyter_hpc.errors import JobNotFound
 from jupyter_hpc.node.services import job_details as module
 from jupyter_hpc.node.services.job_details import JobDetails
+from jupyter_hpc.node.services.job_files import JobFiles
 from jupyter_hpc.node.services.offload import Offload
 from jupyter_hpc.slurm.models import JobDetail
 from jupyter_hpc.slurm.showjob import read_details
@@ -74,3 +76,18 @@ async def test_the_view_follows_the_list(monkeypatch: pytest.MonkeyPatch, left: 
     await jobs.read()
     assert (await details.view("5"))["job"]["state"] == "COMPLETING"  # type: ignore[index]
     await details.stop()
+
+
+@pytest.mark.parametrize(
+    "command", ["run.sh", "run.sh a b c", "my run.sh", "my run.sh --lr 0.1", "my run.sh a  b"]
+)
+def test_the_script_of_a_command_with_arguments(tmp_path: Path, command: str) -> None:
+    """Before 24.11 Slurm names the script and its arguments in one line."""
+    script = tmp_path / ("my run.sh" if command.startswith("my ") else "run.sh")
+    script.write_text("#!/bin/sh\necho hello\n")
+    files = JobFiles("1", None, None, None, script=f"{tmp_path}/{command}")
+    assert module._read_script(files) == "#!/bin/sh\necho hello\n"
+
+
+def test_a_command_that_is_no_file(tmp_path: Path) -> None:
+    assert module._read_script(JobFiles("1", None, None, None, script="/no/such a")) is None

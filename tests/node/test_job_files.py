@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def test_patterns_of_a_living_job_are_expanded() -> None:
     assert files.stderr == "/home/alice/work/my sweep-123_4.err"
     assert files.script == "/home/alice/run.sh"
     assert not files.guessed
+
+
+def test_errors_without_a_file_of_their_own_are_in_the_output() -> None:
+    """26.05 leaves StdErr empty where --error was not given."""
+    (detail,) = read_details(re.sub(r"StdErr=.*", "StdErr=", SHOWN))
+    files = files_of_detail(detail)
+    assert files.stderr == files.stdout is not None
 
 
 def test_an_interactive_job_has_no_log() -> None:

@@ -74,6 +74,27 @@ def test_cgroup_v2_takes_the_whole_job_not_the_step(kernel: Kernel) -> None:
     assert memory.scope == "this job on this node"
 
 
+@pytest.mark.parametrize("scope", ["slurmstepd.scope", "gpu01_slurmstepd.scope"])
+def test_the_job_of_a_newer_slurm_is_known_by_where_it_lies(kernel: Kernel, scope: str) -> None:
+    """From 25.11 on its folder is named by the SLUID, and the step has a limit of its own."""
+    job = f"system.slice/{scope}/sEKNKTV3WPV500"
+    kernel.v2(
+        f"/{job}/step_0/user/task_0",
+        **{
+            job.replace("/", "__"): v2_files(30 * GIB, str(64 * GIB)),
+            f"{job}/step_0".replace("/", "__"): v2_files(10 * GIB, str(64 * GIB)),
+            f"{job}/step_0/user/task_0".replace("/", "__"): v2_files(GIB, "max"),
+        },
+    )
+    memory = read_memory(proc=kernel.proc)
+    assert memory is not None
+    assert (memory.used, memory.limit, memory.scope) == (
+        30 * GIB,
+        64 * GIB,
+        "this job on this node",
+    )
+
+
 def test_cgroup_v2_without_a_job_takes_the_nearest_limit(kernel: Kernel) -> None:
     kernel.v2(
         "/user/one",

@@ -63,14 +63,24 @@ class World:
         )
 
 
+#: A step of 23.02 or newer, of a job that asked for everything.
+NEWER = OLDER | {
+    "SLURM_JOB_END_TIME": "5",
+    "SLURM_JOB_PARTITION": "gpu",
+    "SLURM_JOB_NAME": "mine",
+    "SLURM_JOB_ACCOUNT": "research",
+    "SLURM_JOB_QOS": "normal",
+}
+
+
 @pytest.fixture
 def world() -> World:
     return World()
 
 
-async def test_where_slurm_gives_the_end_time_nothing_is_asked(world: World) -> None:
+async def test_where_the_environment_says_everything_nothing_is_asked(world: World) -> None:
     ends = int(time.time()) + 3600
-    session = await world.service(OLDER | {"SLURM_JOB_END_TIME": str(ends)}).read()
+    session = await world.service(NEWER | {"SLURM_JOB_END_TIME": str(ends)}).read()
     check(to_json(session), "Session")
     assert session.job is not None
     assert (session.job.ends, session.job.ends_from) == (ends, "environment")
@@ -79,12 +89,22 @@ async def test_where_slurm_gives_the_end_time_nothing_is_asked(world: World) -> 
 
 
 async def test_everything_else_the_environment_says(world: World) -> None:
-    session = await world.service(OLDER | {"SLURM_JOB_END_TIME": "5"}).read()
+    session = await world.service(NEWER).read()
     assert session.job is not None
     assert session.job.nodes == ("gpu01", "gpu02")
     assert (session.job.cpus, session.job.memory_mb) == (16, 2048)
     assert (session.job.gpus, session.job.gpu_type) == (4, "a100")
     assert session.job.time_left == 0.0, "never negative"
+
+
+@pytest.mark.parametrize("silent", ["NAME", "ACCOUNT", "QOS"])
+async def test_what_a_newer_slurm_leaves_out_is_asked(world: World, silent: str) -> None:
+    """23.02 and later tell the end; name, account and QOS would be missing all the same."""
+    environ = dict(NEWER)
+    del environ[f"SLURM_JOB_{silent}"]
+    session = await world.service(environ).read()
+    assert session.job is not None and session.job.name == "mine"
+    assert world.asked == 1
 
 
 async def test_how_many_gpus_several_nodes_have_is_asked(world: World) -> None:

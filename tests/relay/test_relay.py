@@ -25,15 +25,15 @@ from tests.relay.harness import (
     unix_server,
 )
 
-OLD_PYTHON = Path.home() / ".pyenv/versions/3.8.18/bin/python"
+OLD_PYTHON = Path.home() / ".pyenv/versions/3.9.18/bin/python"
 
 
 # -- the one file ---------------------------------------------------------------------------
 
 
-def test_the_joined_file_is_one_module_for_python_3_8() -> None:
+def test_the_joined_file_is_one_module_for_python_3_9() -> None:
     source = relay_source()
-    tree = ast.parse(source, feature_version=(3, 8))
+    tree = ast.parse(source, feature_version=(3, 9))
     imported = {
         (node.module or "").partition(".")[0]
         for node in ast.walk(tree)
@@ -75,8 +75,8 @@ async def test_a_relay_tells_which_one_it_is(node: RelayProcess) -> None:
     await link.close()
 
 
-@pytest.mark.skipif(not OLD_PYTHON.exists(), reason="there is no Python 3.8 here")
-async def test_it_runs_on_python_3_8() -> None:
+@pytest.mark.skipif(not OLD_PYTHON.exists(), reason="there is no Python 3.9 here")
+async def test_it_runs_on_python_3_9() -> None:
     async with running_relay(str(OLD_PYTHON)) as node, unix_server(node.jupyter, echo):
         link = Link(SECRET, "laptop")
         await link.attach(await node.attach_pipe(b"Welcome to login1\r\n"))

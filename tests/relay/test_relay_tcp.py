@@ -98,7 +98,7 @@ async def test_a_session_runs_over_either_family(node: TcpRelay, host: str) -> N
     await link.close()
 
 
-@pytest.mark.skipif(not OLD_PYTHON.exists(), reason="there is no Python 3.8 here")
+@pytest.mark.skipif(not OLD_PYTHON.exists(), reason="there is no Python 3.9 here")
 async def test_the_oldest_python_speaks_tls() -> None:
     relay = TcpRelay(str(OLD_PYTHON))
     try:

@@ -95,9 +95,10 @@ TABLE: tuple[Sequence[str], ...] = (
     submit.sbatch_argv(_EVERYTHING, _BATCH, script="file", arguments=["argument"]),
     submit.sbatch_argv(_EVERYTHING, BatchOptions(requeue=False), test_only=True),
     ["sinfo", "--version"],
+    ["srun", "--version"],
     # inside our batch scripts
     ["sh", "-c", jobtext.RENDEZVOUS],
-    *(["sh", "-c", jobtext.step(ranked=ranked)] for ranked in (False, True)),
+    *(["sh", "-c", jobtext.step(ranked=ranked, beside=ranked)] for ranked in (False, True)),
     *(["sh", "-c", jobtext.on_every_node(beside=beside)] for beside in (False, True)),
     ["sh", "-c", jobtext.cancel_tail(2)],
     ["sh", "-c", jobtext.hold_tail(2)],

@@ -170,7 +170,7 @@ async def test_a_submission_without_an_answer_may_have_worked() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", ["--user=alice", "-u", "", "1 2", "1,2", "1\n2", "1_[2", "²", "1_x"]
+    "bad", ["--user=alice", "-u", "", "1 2", "1,2", "1\n2", "1_[2", "²", "1_x", "0", "00", "0_1"]
 )
 async def test_only_job_ids_reach_a_command(bad: str) -> None:
     nobody = SlurmClient(Player([]))

@@ -17,6 +17,7 @@ from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.job.steps import step_functions, steps_text
 from jupyter_hpc.batch.runtime import DRIVER_FILE, SIDECAR_FILE
 from jupyter_hpc.slurm import jobtext
+from jupyter_hpc.slurm.releases import BESIDE
 from jupyter_hpc.text import printable
 
 
@@ -110,7 +111,7 @@ def _program(job: BatchJob) -> str:
         words += [shlex.quote(f"--set={name}={value}") for name, value in job.parameters.items()]
     elif job.parameters:
         words += ["--parameters", '"$run/parameters.json"']
-    launch = jobtext.step(ranked=job.tasks > 1)
+    launch = jobtext.step(ranked=job.tasks > 1, beside=job.nodes > 1)
     start = f"""\
 start() {{
     exec {launch} {container_words(job)}python3 {" ".join(words)}
@@ -184,11 +185,12 @@ def _sidecar(job: BatchJob) -> str:
     if not words:
         return ""
     every = jobtext.on_every_node(beside=True) + " " if job.nodes > 1 else ""
+    share = BESIDE if job.nodes > 1 else ""
     words += ['"$@"'] if job.staging is not None else []
     options = " \\\n        ".join(words)
     return f"""\
 # Beside the program: results come back while it runs, and its GPUs are recorded.
-run_sidecar() {{
+{share}run_sidecar() {{
     exec {every}python3 "$sidecar" run \\
         {options}
 }}

@@ -32,6 +32,7 @@ def step_functions(job: BatchJob) -> str:
         names = " ".join(f"arguments_{number}=()" for number in range(1, len(job.steps) + 1))
         text = f'{names}\n# shellcheck source=/dev/null\n. "$run/parameters/$task.sh" || exit 1\n'
     inside = container_words(job)
+    ranked, beside = job.tasks > 1, job.nodes > 1
     for number, step in enumerate(job.steps, 1):
         words = [f'"$run"/{shlex.quote(f"{SCRIPTS}/{step.path}")}']
         if job.sweep:  # an empty array is an unset one for bash 4.2
@@ -40,7 +41,7 @@ def step_functions(job: BatchJob) -> str:
             words += map(shlex.quote, arguments(step, job.parameters))
         deaf = "" if step.hears_warning else 'bash -c "$deaf" step '
         if step.kind == "python":
-            launch = f"{jobtext.step(ranked=job.tasks > 1)} {deaf}{inside}python3 -u"
+            launch = f"{jobtext.step(ranked=ranked, beside=beside)} {deaf}{inside}python3 -u"
         else:
             launch = f"{deaf}{inside}bash"  # once, and it may start steps of its own
         text += f"start_{number}() {{\n    exec {launch} {' '.join(words)}\n}}\n"

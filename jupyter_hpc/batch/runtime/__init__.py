@@ -1,4 +1,4 @@
-"""What travels with a job: files that need only the standard library of Python 3.8 or newer.
+"""What travels with a job: files that need only the standard library of Python 3.9 or newer.
 
 Most of them are joined from the parts in this folder, which are ordinary modules here,
 with types and tests. `jupyter_hpc_job.py` is the sidecar of every job; what a converted
@@ -42,13 +42,13 @@ PARTS = {
 _ABOUT = {
     SIDECAR_FILE: """What runs beside the program of a job; written by jupyter-hpc.
 
-Standard library only, Python 3.8 or newer. The batch script calls it.""",
+Standard library only, Python 3.9 or newer. The batch script calls it.""",
     RUNTIME_FILE: """What a notebook needs to run as a plain script; written by jupyter-hpc.
 
-Standard library only, Python 3.8 or newer. Keep this file beside the script.""",
+Standard library only, Python 3.9 or newer. Keep this file beside the script.""",
     RUNS_FILE: """Lists the runs that were ever submitted; written by jupyter-hpc.
 
-Standard library only, Python 3.8 or newer.""",
+Standard library only, Python 3.9 or newer.""",
 }
 
 _HEAD = """\

@@ -50,7 +50,7 @@ def explain_failure(fields: Mapping[str, Sequence[str]], profile: Profile) -> La
             f"Look at what they change in the shell. {_where(profile)}",
         )
     if kind in ("jupyter", "python"):
-        missing = printable(first(fields, "command")) or "a Python of 3.8 or newer"
+        missing = printable(first(fields, "command")) or "a Python of 3.9 or newer"
         return LaunchFailed(
             f"{missing} was not found on the node after the environment lines had run.",
             _install(profile),

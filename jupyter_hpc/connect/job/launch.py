@@ -66,6 +66,7 @@ class ServerAddress:
     warning: str = ""  #: what was odd on the node and did not stop the start
     certificate: str = ""  #: that the relay shows on that port; see certificate.py
     no_port: str = ""  #: why it has none, though it was started for that
+    version: str = ""  #: of that Python, such as "3.11"; "" where nothing told it
 
     @property
     def attach_argv(self) -> list[str]:
@@ -290,6 +291,7 @@ def _address(
         port=int(port) if has_port else None,
         certificate=certificate or first(fields, "certificate"),
         no_port="" if has_port else port,
+        version=first(fields, "version"),
     )
     if not (address.folder.startswith("/") and address.python and address.secret):
         raise LaunchFailed(

@@ -32,7 +32,7 @@ from jupyter_hpc.connect.job.endings import ServerEnd, how_server_ended
 from jupyter_hpc.connect.job.give_back import FailedSession, JobEnding
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import JobOpener, OpenJob, open_server
-from jupyter_hpc.connect.sentences import DIRECT_WARNING, PLAIN_WARNING, stays, ways_back
+from jupyter_hpc.connect.sentences import DIRECT_WARNING, plain_warning, stays, ways_back
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.connections import unless_interrupted
 from jupyter_hpc.connect.session.listener import SessionContext
@@ -319,7 +319,7 @@ class Supervisor:
             if self._connections.transport == "direct":
                 self._tell(Warned(DIRECT_WARNING))
             if not await start.extension():
-                self._tell(Warned(PLAIN_WARNING))
+                self._tell(Warned(plain_warning(server.address.version)))
             return await self._stay(keep)
         finally:
             if keep is not None:

@@ -328,7 +328,7 @@ def _first_file(paths: list[Path]) -> Path | None:
 
 def _read_script(files: JobFiles) -> str | None:
     frozen = sorted(Path(files.run_dir).glob("*.sbatch")) if files.run_dir else []
-    path = str(frozen[0] if frozen else files.script or "")
+    path = str(frozen[0]) if frozen else _script_path(files.script or "")
     # "sbatch <(…)" and "sbatch /dev/stdin" name files of another process
     if not path or path.startswith(("/dev/", "/proc/")):
         return None
@@ -337,3 +337,13 @@ def _read_script(files: JobFiles) -> str | None:
     except NotALog:
         return None
     return text if text.startswith("#!") else None
+
+
+def _script_path(command: str) -> str:
+    """The script of a command with or without its arguments: the longest beginning that exists.
+
+    Slurm names both, divided by blanks, up to 24.05; a path may have blanks of its own.
+    """
+    words = command.split(" ")
+    beginnings = (" ".join(words[:end]) for end in range(len(words), 0, -1))
+    return next((path for path in beginnings if Path(path).is_file()), "")

@@ -28,6 +28,7 @@ from jupyter_hpc.runner import start_process
 from jupyter_hpc.slurm.allocate import step_argv
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.job_environment import JobEnvironment
+from jupyter_hpc.slurm.releases import release_name, shares_gpus
 from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import finish, within
 
@@ -146,9 +147,9 @@ class NodesService:
         version, shares = await asyncio.gather(
             self._client.version(), self._client.node_gpus(self._job_id)
         )
-        if version < (22, 5):
+        if not shares_gpus(version):
             raise GpuUnavailable(
-                f"Slurm {version[0]}.{version[1]:02} does not share GPUs between steps, and a look "
+                f"Slurm {release_name(version)} does not share GPUs between steps, and a look "
                 "at these would keep them from your own srun.",
                 "Run nvidia-smi there yourself: srun --overlap -w NODE nvidia-smi.",
             )

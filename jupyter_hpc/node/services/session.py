@@ -92,10 +92,15 @@ def outside_of_a_job() -> HpcError:
     )
 
 
-def silent_controller() -> HpcError:
+def silent_controller(environment: JobEnvironment) -> HpcError:
     """What is said while the first answer about the session's job is awaited."""
+    if environment.ends is None:
+        return SlurmUnavailable(
+            "Slurm has not yet said when this session ends.", "Everything else is known without it."
+        )
     return SlurmUnavailable(
-        "Slurm has not yet said when this session ends.", "Everything else is known without it."
+        "Slurm has not yet said under which name and account this session runs.",
+        "Its end is known without it.",
     )
 
 
@@ -168,13 +173,12 @@ class SessionService:
         known = self._known_job(environment.id)
         if known is not None:
             return known, None
-        several = len(environment.nodes) > 1
-        if environment.ends is not None and not (several and environment.gpus is None):
+        if environment.tells_all:
             return None, None
         try:
             dated = await self._job.get(first_timeout=WAIT_SECONDS)
         except HpcError as error:
-            return None, error if self._job.failure else silent_controller()
+            return None, error if self._job.failure else silent_controller(environment)
         if dated.value is None:
             return None, HpcError("Slurm does not list the job of this session any more.", "")
         return Dated(dated.value, dated.taken_at), dated.problem

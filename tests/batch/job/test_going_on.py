@@ -179,6 +179,7 @@ def test_lines_of_slurm_hold_no_metrics(tmp_path: Path) -> None:
         "epoch 3 loss: 0.25",
         "slurmstepd-cpu01: error: *** JOB 4 ON cpu01 CANCELLED AT 2026-11-18T17:15:34 DUE TO *",
         "slurmstepd: error: *** STEP 4.0 ON cpu01 CANCELLED AT 2026-11-18T17:15:34 ***",
+        "[2026-11-18T20:12:02.020] error: *** JOB 83 ON cpu01 CANCELLED AT 2026-11-18T20:12:02 ***",
         "srun: error: cpu01: task 0: Exited with exit code: 143",
         "2026-11-18 17:15:34 ended at 17:15",
     ]

@@ -18,8 +18,8 @@ each = pytest.mark.parametrize("file", PARTS)
 
 
 @each
-def test_it_is_valid_for_python_3_8(file: str) -> None:
-    ast.parse(shipped_source(file), feature_version=(3, 8))
+def test_it_is_valid_for_python_3_9(file: str) -> None:
+    ast.parse(shipped_source(file), feature_version=(3, 9))
     for node in ast.walk(ast.parse(shipped_source(file))):
         keywords = getattr(node, "keywords", ())
         assert not any(getattr(keyword, "arg", "") == "strict" for keyword in keywords)

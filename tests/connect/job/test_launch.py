@@ -138,7 +138,7 @@ ENVIRONMENT = "kind=environment\nline=1\ncode=4\ncommand=module load python\nout
         ),
         (
             "kind=python\npath=/bin\n",
-            "a Python of 3.8 or newer was not found on the node after",
+            "a Python of 3.9 or newer was not found on the node after",
             "ssh login1, then: module load python && pip install jupyterlab jupyter-hpc.",
         ),
         (

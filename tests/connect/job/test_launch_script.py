@@ -78,7 +78,7 @@ class Node:
         (["true", "exit 0", "true"], "my-lab", "", "Environment line 2 ended the shell"),
         (["set -e", "false; true"], "my-lab", "", "Environment line 2 ended the shell"),
         ([], "no-lab", "", "no-lab was not found on the node"),
-        (["PATH=$TOOLS"], "my-lab", "", "a Python of 3.8 or newer was not found"),
+        (["PATH=$TOOLS"], "my-lab", "", "a Python of 3.9 or newer was not found"),
         ([], "my-lab", "/no/such/folder", "folder /no/such/folder does not exist"),
     ],
     ids=["environment", "exit", "set -e", "jupyter", "python", "root"],

@@ -61,7 +61,7 @@ def refused(cluster: Cluster, laptop: Laptop, *words: str) -> str:
         (["true", "exec true"], [], "Environment line 2 ended the shell"),
         (["true"], [], "jupyter was not found on the node"),
         (ENV_SETUP, ["jupyter", "nolab"], "Jupyter command `jupyter-nolab` not found."),
-        (NO_PYTHON, ["my-lab"], "a Python of 3.8 or newer was not found on the node"),
+        (NO_PYTHON, ["my-lab"], "a Python of 3.9 or newer was not found on the node"),
         (ENV_SETUP, ["jupyter", "lab", "--no-such=1", "--ip"], "Jupyter ended as soon as it was"),
     ],
     ids=["line", "exit", "exec", "jupyter", "lab", "python", "options"],

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from jupyter_hpc.slurm import jobtext
 from jupyter_hpc.slurm.models import FinishedJob
+from jupyter_hpc.slurm.releases import BESIDE
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
-from tests.slurm.bench import Bench
+from tests.slurm.bench import Bench, own_lines
 from tests.waiting import until
 
 
 async def steps_of_a_script(bench: Bench) -> None:
     home = await bench.home()
     script = f"""#!/bin/bash
-{jobtext.IDENTITY}{jobtext.RENDEZVOUS}{jobtext.RANKED}
+{jobtext.IDENTITY}{jobtext.RENDEZVOUS}{jobtext.RANKED}{BESIDE}
 echo "meet at $MASTER_ADDR, $WORLD_SIZE of us"
 {jobtext.on_every_node()} sh -c 'echo "once on each node"'
 {jobtext.on_every_node(beside=True)} sleep 30 &
-beside=$!
-{jobtext.step(ranked=True)} sh -c 'echo "rank $RANK, locally $LOCAL_RANK"'
+sidecar=$!
+{jobtext.step(ranked=True, beside=True)} sh -c 'echo "rank $RANK, locally $LOCAL_RANK"'
 {jobtext.step()} sh -c 'exit 6'
 echo "ended with $?"
-kill $beside
+kill $sidecar
 wait
 """
     job_id = await bench.submit(
@@ -29,7 +30,7 @@ wait
     )
     await bench.gone(job_id)
     lines = (await bench.read(f"{home}/steps-{job_id}.out")).splitlines()
-    said = sorted(line for line in lines if not line.startswith(("srun:", "slurmstepd")))
+    said = sorted(own_lines(lines))
     assert said == [
         "ended with 6",
         f"meet at {bench.cpu_node}, 2 of us",
@@ -94,7 +95,7 @@ fi
 
     await until(ran_again, lambda: f"{path} has {lines}", seconds=90)
     await bench.gone(job_id)
-    said = [line for line in lines if not line.startswith("slurmstepd")]
+    said = own_lines(lines)
     assert said == ["run 0", "run 1"]
 
 

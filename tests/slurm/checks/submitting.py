@@ -67,7 +67,7 @@ async def header_lines_mean_the_same(bench: Bench) -> None:
     assert (job.time_limit, job.cpus, job.gpus, job.gpu_type) == (420, 2, 1, bench.gpu_type)
     detail = await bench.client.job_detail(done.job_id)
     assert detail.stdout == f"{home}/o ut-{done.job_id}.txt"
-    assert detail.command == f"{path} a b c"
+    assert detail.command in (path, f"{path} a b c")  # without arguments from 24.11 on
 
     assert await bench.printed(detail.stdout) == "a b|c\n"
 

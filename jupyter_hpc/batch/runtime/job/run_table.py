@@ -25,6 +25,7 @@ _NUMBER = re.compile(r"\b([A-Za-z][\w ./-]{0,30}?)\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[
 #: Lines of Slurm and of ours, which hold no results of the program.
 _NOT_THE_PROGRAM = re.compile(
     r"\[jupyter-hpc\]|(slurm\w*|srun|sbatch|salloc|scancel|scontrol|sacct|squeue)(-\S+)?(\[\S+\])?:"
+    r"|\[\d{4}-[\dT:.-]+\] error: \*\*\* "  # 26.05: "[2026-11-18T20:12:02.020] error: *** JOB 83 …"
 )
 #: Dates and times of day are no numbers with a name.
 _CLOCK = re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\b\d?\d:\d\d(?::\d\d)?\b")

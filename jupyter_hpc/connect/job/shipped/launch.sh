@@ -168,9 +168,10 @@ case $first_line in
         ;;
 esac
 python=
+ask_version='import sys; print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < (3, 9))'
 for candidate in "$interpreter" python3 python /usr/libexec/platform-python; do
     [ -n "$candidate" ] || continue
-    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
+    if version=$("$candidate" -c "$ask_version" 2>/dev/null); then
         python=$(command -v "$candidate")
         break
     fi
@@ -240,6 +241,7 @@ warning=$warning
 folder=$private
 port=$(cat "$private/relay.port" 2>/dev/null)
 python=$python
+version=$version
 jupyter_pid=$jupyter_pid
 keeper_pid=$keeper_pid"
 rm -f "$session/lock"
