@@ -1,6 +1,6 @@
 """Pipes that come to the relay, and what each must show before it carries a session.
 
-Stdlib only, Python 3.8.
+Stdlib only, Python 3.9.
 """
 
 from __future__ import annotations

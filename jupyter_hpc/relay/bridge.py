@@ -1,4 +1,4 @@
-"""Joins one local socket to one stream, both ways; asyncio, stdlib only, Python 3.8.
+"""Joins one local socket to one stream, both ways; asyncio, stdlib only, Python 3.9.
 
 Used at both ends: between the browser and the proxy, and between the relay and Jupyter.
 """

@@ -1,4 +1,4 @@
-"""How much may be on its way; pure, Python 3.8.
+"""How much may be on its way; pure, Python 3.9.
 
 A pipe over a slow line takes megabytes that then wait in buffers of kernels and SSH servers; a
 keystroke sent after them, and every sign of life, waits too. So only as much is on its way as

@@ -1,6 +1,6 @@
 """The relay's own stream: it answers questions about itself and Jupyter.
 
-Stdlib only, Python 3.8.
+Stdlib only, Python 3.9.
 """
 
 from __future__ import annotations

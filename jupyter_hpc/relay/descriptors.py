@@ -1,4 +1,4 @@
-"""A byte pipe over two file descriptors, without blocking; stdlib only, Python 3.8.
+"""A byte pipe over two file descriptors, without blocking; stdlib only, Python 3.9.
 
 asyncio's own pipe transports know no shared read buffer and hide how much is queued. The
 descriptors may be a socket (twice the same), or the pipes that an `--attach` handed over.

@@ -1,4 +1,4 @@
-"""The wire format of the lossless stream; stdlib only, Python 3.8.
+"""The wire format of the lossless stream; stdlib only, Python 3.9.
 
     MAGIC      proxy -> relay   the first four bytes of HELLO, sent at once
     CHALLENGE  relay -> proxy   a number that was never used before

@@ -1,4 +1,4 @@
-"""Bytes of a pipe to frames; pure, stdlib only, Python 3.8.
+"""Bytes of a pipe to frames; pure, stdlib only, Python 3.9.
 
 Payload of DATA is handed on as it arrives. `received` counts the whole numbered frames of all
 pipes, and `part` the bytes of the unfinished one that were handed on already: its replay over

@@ -1,6 +1,6 @@
 """Numbered, acknowledged, flow-controlled streams over a byte pipe that may be replaced.
 
-Pure: no sockets, no threads, no clock but the one that is given; stdlib only, Python 3.8. Both
+Pure: no sockets, no threads, no clock but the one that is given; stdlib only, Python 3.9. Both
 ends use the same class.
 
     mux = Mux(accept)                   relay: accept(stream) -> Endpoint for each OPEN

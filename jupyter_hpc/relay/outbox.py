@@ -1,4 +1,4 @@
-"""What one end of a session has sent, or wants to send; pure, stdlib only, Python 3.8.
+"""What one end of a session has sent, or wants to send; pure, stdlib only, Python 3.9.
 
 Numbered frames stay here until they are acknowledged, and are sent again over a new pipe. The
 number of a frame is its place in the order of sending, so that small frames may overtake large

@@ -12,7 +12,7 @@ certificate of the private file KEY (see tls.py). `relay.port` has the number of
 reason why there is none. A stream leads to one of the
 targets in targets.py, or to "control:", which answers each line with one line of JSON facts.
 
-Stdlib only, Python 3.8; shipped to the node as one file (see bundle.py).
+Stdlib only, Python 3.9; shipped to the node as one file (see bundle.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The relay's sessions: who may attach a pipe, and what is kept when one is cut.
 
-Stdlib only, Python 3.8. A Session is what one proxy keeps at the relay over all its pipes; the
+Stdlib only, Python 3.9. A Session is what one proxy keeps at the relay over all its pipes; the
 AcceptedPipe of accept.py is one of these pipes.
 """
 

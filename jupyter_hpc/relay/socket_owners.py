@@ -1,4 +1,4 @@
-"""Whose a TCP socket of this machine is, as far as Linux tells; stdlib only, Python 3.8.
+"""Whose a TCP socket of this machine is, as far as Linux tells; stdlib only, Python 3.9.
 
 Used at both ends: on the node before a stream leads to a port of loopback, which everybody there
 shares, and on the laptop for whoever connects to a port of ours. The kernel is asked for the one

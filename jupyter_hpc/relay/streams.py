@@ -1,4 +1,4 @@
-"""One connection inside a session: its windows, its two ends; pure, stdlib only, Python 3.8."""
+"""One connection inside a session: its windows, its two ends; pure, stdlib only, Python 3.9."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     "tcp:127.0.0.1:6006"   a TCP service on this node's loopback ("tcp:[::1]:6006" likewise)
     "unix:/path"           a unix socket that belongs to the user
 
-Stdlib only, Python 3.8.
+Stdlib only, Python 3.9.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TLS inside a pipe, for the transport that is a TCP connection; stdlib only, Python 3.8.
+"""TLS inside a pipe, for the transport that is a TCP connection; stdlib only, Python 3.9.
 
 Everybody on the cluster can take a port of the node, or stand between the login host and it. So
 what goes over such a connection is TLS: the relay shows the certificate that the laptop has made

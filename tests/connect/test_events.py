@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_hpc.connect.events import Ended, Event, Pending, PersonNeeded, Reconnecting, Warned
-from jupyter_hpc.connect.sentences import SENTENCES, as_json, sentence
+from jupyter_hpc.connect.sentences import SENTENCES, as_json, plain_warning, sentence
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,16 @@ def test_the_json_of_an_event_has_its_sentence() -> None:
 
 def test_a_needed_person_is_a_warning_to_programs() -> None:
     assert as_json(PersonNeeded("Log in."), "mini", 0.0)["event"] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("3.9", "an environment with Python 3.10 or newer"),
+        ("3.10", "To add them there: pip install jupyter-hpc"),
+        ("3.14", "To add them there: pip install jupyter-hpc"),
+        ("", "To add them there: pip install jupyter-hpc"),
+    ],
+)
+def test_what_a_cluster_without_us_is_told(version: str, said: str) -> None:
+    assert said in plain_warning(version)

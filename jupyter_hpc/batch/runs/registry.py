@@ -100,7 +100,7 @@ async def submits(runner: Runner, most: int = MAX_SUBMITS) -> list[Submit]:
     done = await runner.run(argv, stdin=source, timeout=_SECONDS)
     if done.returncode == _NO_PYTHON:
         raise CommandFailed(
-            "The runs cannot be listed: no Python 3.8 or newer is found on the login host.",
+            "The runs cannot be listed: no Python 3.9 or newer is found on the login host.",
             "Load a module with one in your login files, or look into the folders hpc-batch "
             "beside your notebooks.",
         )
