@@ -9,12 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-<<<<<<< HEAD
-import re
 from collections.abc import Awaitable, Callable, Sequence
-=======
-from collections.abc import Callable, Sequence
->>>>>>> 466ef7e (Mend what differs from one release of Slurm to the next)
 from typing import TypeVar
 
 from jupyter_hpc.errors import (
