@@ -13,6 +13,12 @@ from tests.cluster.cluster import Cluster
 
 DATA = Path(__file__).with_name("data")
 
+#: The releases whose answers were recorded, the oldest first.
+RELEASES = tuple(sorted(path.name for path in DATA.iterdir() if path.is_dir()))
+
+#: The one whose answers `recording` gives; conftest.py goes through all of them.
+current_release = "22.05"
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -28,9 +34,10 @@ class Recording:
         return Completed(self.argv, self.returncode, self.stdout, self.stderr)
 
 
-def recording(name: str, version: str = "22.05") -> Recording:
+def recording(name: str) -> Recording:
     """A recorded answer by its name, see the README beside the files."""
-    read = json.loads((DATA / version / f"{name}.json").read_text(encoding="utf-8"))
+    path = DATA / current_release / f"{name}.json"
+    read = json.loads(path.read_text(encoding="utf-8"))
     return Recording(name, tuple(read["argv"]), read["returncode"], read["stdout"], read["stderr"])
 
 
