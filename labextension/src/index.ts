@@ -1,5 +1,6 @@
 /** The features of the extension: one plugin each, each can be disabled. */
 import batch from './batch/plugin';
+import cluster from './cluster/plugin';
 import client from './data/plugin';
 import gpus from './gpus/plugin';
 import idle from './idle/plugin';
@@ -26,6 +27,7 @@ export default [
   session,
   gpus,
   jobs,
+  cluster,
   storage,
   status,
   warnings,

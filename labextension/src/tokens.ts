@@ -7,6 +7,7 @@ import type {
   IActionResult,
   IBatchPreview,
   IBatchRequest,
+  ICluster,
   IGpuHistory,
   IGpus,
   IJobs,
@@ -37,6 +38,8 @@ export interface IHpcClient {
   readonly jobs: IFeed<IJobs>;
   /** Space, files and budget. */
   readonly storage: PolledFeed<IStorageReport>;
+  /** What is free on the cluster, what is out of order, and the user's accounts. */
+  readonly cluster: PolledFeed<ICluster>;
   /** The server's clock in seconds, as far as it is known. */
   now(): number;
   /** The last `seconds` of the GPUs of this job, in at most `points` rows. */

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlparse
 
 from tests.browser.fake_values import (
     Json,
+    a_cluster,
     a_history,
     a_job_view,
     a_session,
@@ -45,6 +46,7 @@ class FakeApi:
         self.nodes: Json = {"nodes": []}
         self.jobs: Json = some_jobs(3)
         self.storage: Json = a_storage_report()
+        self.cluster: Json = a_cluster()
         self.logs: dict[str, str] = {}
         self.views: dict[str, Json] = {}
         #: Topic or address -> {message, hint, status} that is answered instead.

@@ -248,6 +248,55 @@ def a_job_view(job_id: str, **changes: Any) -> Json:
     }
 
 
+def a_cluster() -> Json:
+    def partition(name: str, gpus: list[Json], idle: int, nodes: Json) -> Json:
+        return {
+            "name": name,
+            "default": name == "cpu",
+            "state": "UP",
+            "max_time": 86_400,
+            "default_time": 3600,
+            "max_nodes": None,
+            "gpus": gpus,
+            "cpus": {"allocated": 512 - idle, "idle": idle, "other": 0, "total": 512},
+            "nodes": nodes,
+        }
+
+    a100 = {"type": "a100", "total": 64, "used": 50, "free": 12}
+    h100 = {"type": "h100", "total": 16, "used": 16, "free": 0}
+    return {
+        "partitions": [
+            partition("gpu", [a100, h100], 96, {"mixed": 14, "allocated": 5, "drained": 1}),
+            partition("cpu", [], 480, {"idle": 30, "mixed": 2}),
+        ],
+        "unavailable": [
+            {
+                "nodes": "gpu07",
+                "count": 1,
+                "state": "drained",
+                "reason": "broken fan",
+                "partitions": ["gpu"],
+            }
+        ],
+        "accounts": [
+            {
+                "account": "physics",
+                "default": True,
+                "partition": "",
+                "qos": ["normal", "long"],
+                "default_qos": "normal",
+                "max_wall": None,
+                "max_jobs": None,
+                "fair_share": 0.412,
+            }
+        ],
+        "problems": [],
+        "taken_at": 1_700_000_000.0,
+        "age": 12.0,
+        "problem": None,
+    }
+
+
 def a_storage_report() -> Json:
     gib = 1024**3
     area = {

@@ -244,6 +244,9 @@ def _cases() -> Iterator[Case]:
     yield Case("get", "partitions", 200, "partitions")
     yield Case("get", "partitions", 503, "partitions", bare=True)
 
+    yield Case("get", "cluster", 200, "cluster")
+    yield Case("get", "cluster", 503, "cluster", bare=True)
+
     yield Case("post", "convert", 200, "convert", batch())
     yield Case("post", "convert", 200, "convert", {**batch(), "mode": "notebook", "check": False})
     yield Case("post", "convert", 200, "convert", {**batch(), "verify": True})

@@ -15,7 +15,7 @@ from jupyter_hpc.node.handlers.jobs import (
     JobsHandler,
 )
 from jupyter_hpc.node.handlers.session import SessionHandler
-from jupyter_hpc.node.handlers.site import PartitionsHandler, StorageHandler
+from jupyter_hpc.node.handlers.site import ClusterHandler, PartitionsHandler, StorageHandler
 from jupyter_hpc.node.handlers.stream import StreamHandler
 from jupyter_hpc.node.handlers.tensorboard import TensorboardHandler, TensorboardPageHandler
 from jupyter_hpc.node.handlers.workbench import LeaveHandler, RestoredHandler, RestoreHandler
@@ -42,6 +42,7 @@ ROUTES: list[tuple[str, type[RequestHandler]]] = [
     (_JOB + r"/(?P<action>cancel|hold|release|requeue)", JobActionHandler),
     (r"/jupyter-hpc/storage", StorageHandler),
     (r"/jupyter-hpc/partitions", PartitionsHandler),
+    (r"/jupyter-hpc/cluster", ClusterHandler),
     (r"/jupyter-hpc/convert", ConvertHandler),
     (r"/jupyter-hpc/submit", SubmitHandler),
     (r"/jupyter-hpc/tensorboard", TensorboardHandler),

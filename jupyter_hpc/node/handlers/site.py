@@ -1,4 +1,4 @@
-"""GET storage, GET partitions."""
+"""GET storage, GET partitions, GET cluster."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ class PartitionsHandler(HpcHandler):
     @authorized
     async def get(self) -> None:
         self.reply(await self.services.partitions.read())
+
+
+class ClusterHandler(HpcHandler):
+    """What is free on the cluster, and what is the user's."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        self.reply(await self.services.cluster.read())

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jupyter_hpc.batch.runs.endings import Left
     from jupyter_hpc.gpu.sample import GpuSource
     from jupyter_hpc.node.services.batch import BatchService
+    from jupyter_hpc.node.services.cluster import ClusterService
     from jupyter_hpc.node.services.commands import SiteRunner
     from jupyter_hpc.node.services.gpus import GpuService
     from jupyter_hpc.node.services.identity import Identity
@@ -242,6 +243,12 @@ class Services:
         return PartitionService(self.client)
 
     @cached_property
+    def cluster(self) -> ClusterService:
+        from jupyter_hpc.node.services.cluster import ClusterService
+
+        return ClusterService(self.client, self.partitions, self.profile.poll_seconds or 0.0)
+
+    @cached_property
     def batch(self) -> BatchService:
         from jupyter_hpc.node.services.batch import BatchService
         from jupyter_hpc.runner import LocalRunner
@@ -341,6 +348,7 @@ class Services:
             "details",
             "storage",
             "partitions",
+            "cluster",
             "batch",
             "tensorboard",
             "variables",

@@ -44,6 +44,9 @@ export type LogStream = ILogPiece['stream'];
 export type JobAction = operations['actOnJob']['parameters']['path']['action'];
 export type IActionResult = Schemas['ActionResult'];
 
+export type ICluster = Schemas['Cluster'];
+export type IPartitionUse = Schemas['PartitionUse'];
+export type IAccountUse = Schemas['AccountUse'];
 export type IStorageReport = Schemas['StorageReport'];
 export type IStorageArea = Schemas['StorageArea'];
 export type IBudget = Schemas['Budget'];

@@ -6,6 +6,7 @@ import type {
   IActionResult,
   IBatchPreview,
   IBatchRequest,
+  ICluster,
   IGpuHistory,
   IGpus,
   IJobs,
@@ -28,6 +29,9 @@ import { mergeJobs } from './jobs';
 import { LogFollower } from './log';
 import { LOOK_FIRST, requestAPI } from './request';
 import { Stream } from './stream';
+
+/** The server asks Slurm at most once a minute. */
+const CLUSTER_INTERVAL_MS = 60_000;
 
 /** Storage and budget are cached for ten minutes on the server. */
 const STORAGE_INTERVAL_MS = 600_000;
@@ -66,6 +70,11 @@ export class HpcClient implements IHpcClient, IDisposable {
       () => this._get('storage'),
       STORAGE_INTERVAL_MS
     );
+    this.cluster = new PolledFeed<ICluster>(
+      'cluster',
+      () => this._get('cluster'),
+      CLUSTER_INTERVAL_MS
+    );
   }
 
   readonly session: IFeed<ISession>;
@@ -73,6 +82,7 @@ export class HpcClient implements IHpcClient, IDisposable {
   readonly nodes: IFeed<INodes>;
   readonly jobs: IFeed<IJobs>;
   readonly storage: PolledFeed<IStorageReport>;
+  readonly cluster: PolledFeed<ICluster>;
 
   get isDisposed(): boolean {
     return this._stream.isDisposed;
@@ -81,6 +91,7 @@ export class HpcClient implements IHpcClient, IDisposable {
   dispose(): void {
     this._stream.dispose();
     this.storage.dispose();
+    this.cluster.dispose();
   }
 
   now(): number {
