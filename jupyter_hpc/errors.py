@@ -18,6 +18,7 @@ HpcError
    · Unreachable           no host answered (transient)
    · LoginsPaused          the next login that nobody asked for waits its turn (transient)
    · AuthenticationFailed  the login host said no; never retried by itself
+     · CredentialExpired     no valid certificate or ticket is here, so nothing was tried
    · PromptNeeded          a person has to answer, and there is no terminal
    · HostKeyRefused        the host key is unknown and declined, or has changed
      · HostKeyChanged        it is not the key that a known_hosts file has
@@ -137,6 +138,10 @@ class LoginsPaused(ConnectError):
 
 class AuthenticationFailed(ConnectError):
     """The login host refused the credentials; never retried without a person."""
+
+
+class CredentialExpired(AuthenticationFailed):
+    """The certificate or ticket that the site wants has ended or is missing; nothing was tried."""
 
 
 class PromptNeeded(ConnectError):

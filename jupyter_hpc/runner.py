@@ -258,6 +258,38 @@ async def start_process(
     return transport
 
 
+async def run_at_terminal(argv: Sequence[str], terminal: str, timeout: float) -> int:
+    """Run a program that talks to the person at `terminal` itself; returns its exit code.
+
+    Raises CommandMissing, CommandError, or CommandTimeout if the person takes longer.
+    """
+    record_command(argv, LocalRunner.where)
+    try:
+        shown = None  # Windows: the console is inherited
+        if sys.platform != "win32":
+            shown = os.open(terminal, os.O_RDWR | os.O_NOCTTY)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv, stdin=shown, stdout=shown, stderr=shown
+            )
+        finally:
+            if shown is not None:
+                os.close(shown)
+    except (OSError, ValueError) as error:
+        raise unstartable(argv[0], LocalRunner.where, error) from error
+    try:
+        return await within(process.wait(), timeout)
+    except (TimeoutError, asyncio.TimeoutError):
+        raise CommandTimeout(
+            f"{printable(argv[0], 80)} did not end within {timeout:.0f} s and was stopped.",
+            "Run it in a terminal of its own.",
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
 class Background:
     """A program that may outlive this one and its terminal.
 

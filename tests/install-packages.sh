@@ -10,7 +10,12 @@ packages="
   fonts-dejavu-core
   gcc
   iproute2
+  krb5-admin-server
+  krb5-kdc
+  krb5-user
   libc6-dev
+  libkrb5-dev
+  libpam0g-dev
   libpam-google-authenticator
   libpam-slurm-adopt
   mariadb-server
@@ -18,6 +23,7 @@ packages="
   openssh-client
   openssh-server
   procps
+  python3-gssapi
   python3-venv
   shellcheck
   slurm-client

@@ -142,4 +142,5 @@ class LinePrompter:
 def question_from(data: dict[str, Any]) -> Question:
     """The question as the terminal's prompter takes it."""
     fields = tuple(Field(**field) for field in data["fields"])
-    return Question(data["host"], fields, data.get("title", ""), data.get("text", ""))
+    words = tuple(data.get("run", ()))
+    return Question(data["host"], fields, data.get("title", ""), data.get("text", ""), words)

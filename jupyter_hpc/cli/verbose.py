@@ -66,7 +66,7 @@ class HidingPrompter:
 
     async def ask(self, question: Question) -> list[str]:
         answers = await self._prompter.ask(question)
-        for answer in answers:
+        for answer in () if question.run else answers:
             self._redact.hide(answer)
         return answers
 

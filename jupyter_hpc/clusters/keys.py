@@ -122,7 +122,13 @@ KEYS: tuple[Key, ...] = (
         ("key", "password", "code", "duo", "certificate", "kerberos"),
     ),
     Key("login", "lifetime", "duration", "How long a certificate or ticket is valid."),
-    Key("login", "renew", "argv", "Command on this computer that renews it.", ()),
+    Key(
+        "login",
+        "renew",
+        "argv",
+        "Command on this computer that renews it; `{user}` in it is your name there.",
+        (),
+    ),
     Key("login", "renew_note", "text", "Sentence about that: what it needs, where it leads.", ""),
     Key(
         "login",

@@ -198,6 +198,11 @@ def sshd_config(host: str, switches: Switches) -> str:
             f"KbdInteractiveAuthentication {'yes' if ask else 'no'}",
             *(["AuthenticationMethods keyboard-interactive"] if ask else []),
             *(["AuthorizedKeysFile /etc/ssh/node_keys/%u"] if own_keys_only else []),
+            *(
+                ["TrustedUserCAKeys /etc/ssh/authority.pub", "AuthorizedKeysFile none"]
+                if on_login and switches.certificates
+                else []
+            ),
             *(["DisableForwarding yes"] if on_login and not switches.login_forwarding else []),
             *(["DenyUsers *"] if not on_login and switches.node_ssh == "denied" else []),
             # Tests open many connections at once; the defaults would drop some at random.

@@ -167,6 +167,8 @@ def _write_host(own: Path, host: str, switches: Switches) -> str:
         for user in USERS:
             secret = own / "ssh/second_factor" / user.name
             _write(secret, config.second_factor(CODE_SECRET), mode=0o600)
+    if host == LOGIN and switches.certificates:
+        _write(own / "ssh/authority.pub", write_key(own / "authority", "authority") + "\n")
     if host == LOGIN and switches.kill_at_logout:
         shutil.copy(_SESSION_SCOPE, own / "ssh/session_scope.sh")
         (own / "ssh/session_scope.sh").chmod(0o755)

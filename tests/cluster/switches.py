@@ -25,6 +25,8 @@ class Switches:
     login_forwarding: bool = True
     #: The login host asks for password and code (keyboard-interactive through PAM).
     mfa: bool = False
+    #: The login host takes only keys that the cluster's authority has signed.
+    certificates: bool = False
     #: Slurm's InactiveLimit in seconds; 0 is off.
     inactive_limit: int = 0
     #: The login host ends all processes of an SSH session with it, detached ones too.

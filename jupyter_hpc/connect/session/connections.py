@@ -14,6 +14,8 @@ from typing import TypeVar
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress, StepRunner
 from jupyter_hpc.connect.session.retry import LoginLimit, Patience
+from jupyter_hpc.connect.ssh.credentials.credential import Credential
+from jupyter_hpc.connect.ssh.credentials.renewal import current, renewed, way_on
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection
 from jupyter_hpc.connect.ssh.login import KeyRing, Reachable, find_master, open_login, probe
 from jupyter_hpc.connect.ssh.prompts import NoPrompter, Prompter
@@ -245,6 +247,20 @@ class ClusterConnections:
                 self._patience.gave_up()
                 self.close()
                 return
+
+    async def renewed(self) -> None:
+        """Returns once there is a certificate or ticket that the last login did not have."""
+        await renewed(self._profile.login, self._ring)
+
+    def renew_hint(self) -> str:
+        """How to get a new one."""
+        return way_on(self._profile.login, self._ring.user)
+
+    async def credential(self) -> Credential | None:
+        """The certificate or ticket of this moment, where the site takes one."""
+        if not self._profile.login.host:
+            return None
+        return await current(self._profile.login, self._ring)
 
     def close(self) -> None:
         """Let go of all connections; what runs on the cluster goes on."""

@@ -92,6 +92,11 @@ class Outage:
         _log.info("reconnecting waits for a person: %s", error)
         self._sink(PersonNeeded(str(error)))
 
+    def renewed(self) -> None:
+        """There is a new certificate or ticket, so it goes on without an answer."""
+        _log.info("a new certificate or ticket was found; logging in with it")
+        self._sink(Reconnecting("Your new certificate or ticket was found; logging in with it."))
+
     def over(self) -> None:
         """The connection is back."""
         if self._since is not None:

@@ -8,7 +8,8 @@
 `await attempt(ask)` does it once. Only with ask=True may it do anything that a person has to
 answer (a prompt, a push to a phone); else it raises PromptNeeded. Failures are repeated with
 growing, jittered pauses, short ones where a network is away. A refused authentication or host
-key is never repeated unasked: some sites ban for a day after five failures.
+key is never repeated unasked: some sites ban for a day after five failures. A certificate or
+ticket that is new since then (`renewed` returns) is another thing, and is tried once.
 
 `probe_until_answered` waits for a host that is away. Probes are started at a steady beat, several
 at a time, because one that began while the network was away retries only after 1, 3, 7 s; they
@@ -45,7 +46,7 @@ from jupyter_hpc.errors import (
     Unreachable,
 )
 from jupyter_hpc.text import duration
-from jupyter_hpc.waiting import within
+from jupyter_hpc.waiting import finish, within
 
 T = TypeVar("T")
 
@@ -208,9 +209,15 @@ class Patience:
 class Retry:
     """Tries until it works, asking a person where only a person can help."""
 
-    def __init__(self, outage: Outage, timing: RetryTiming | None = None) -> None:
+    def __init__(
+        self,
+        outage: Outage,
+        timing: RetryTiming | None = None,
+        renewed: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.timing = timing or RetryTiming()
         self._outage = outage
+        self._renewed = renewed
         self._allowed = asyncio.Event()
         self._hurried = asyncio.Event()
 
@@ -237,8 +244,7 @@ class Retry:
                 except POINTLESS:
                     raise
                 except NEEDS_PERSON as error:
-                    await self._wait_for_person(error)
-                    ask = True
+                    ask = await self._wait_for_person(error)
                 except LoginsPaused as error:
                     ask = False
                     self._outage.logins_paused(error)
@@ -264,10 +270,22 @@ class Retry:
         with contextlib.suppress(asyncio.TimeoutError):
             await within(self._hurried.wait(), seconds)
 
-    async def _wait_for_person(self, error: HpcError) -> None:
+    async def _wait_for_person(self, error: HpcError) -> bool:
+        """Whether somebody is there to answer; False if they have renewed what was refused."""
         self._allowed.clear()
         self._outage.person_needed(error)
-        await self._allowed.wait()
+        allowed = asyncio.ensure_future(self._allowed.wait())
+        waited: list[asyncio.Future[Any]] = [allowed]
+        if self._renewed is not None and isinstance(error, AuthenticationFailed):
+            waited.append(asyncio.ensure_future(self._renewed()))
+        try:
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if not allowed.done():
+                await waited[1]
+                self._outage.renewed()
+            return allowed.done()
+        finally:
+            await finish(*waited)
 
     async def probe_until_answered(self, probe: Callable[[], Awaitable[T]]) -> T:
         """Start probes at a steady beat; the first that is answered wins, the rest is dropped."""

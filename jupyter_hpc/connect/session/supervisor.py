@@ -49,7 +49,13 @@ from jupyter_hpc.connect.session.serving import (
     ServerStart,
     why_ended,
 )
-from jupyter_hpc.connect.session.watch import IdleRelease, JobWatch, TimeLimitWarnings, idle_seconds
+from jupyter_hpc.connect.session.watch import (
+    CredentialWatch,
+    IdleRelease,
+    JobWatch,
+    TimeLimitWarnings,
+    idle_seconds,
+)
 from jupyter_hpc.connect.ssh.interfaces import LoginConnection
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import HpcError, SessionEnded
@@ -77,7 +83,7 @@ class Supervisor:
         self._listener = listener = context.listener
         self._tell = listener.on_event
         self._outage = Outage(listener.on_event)
-        self._retry = Retry(self._outage)
+        self._retry = Retry(self._outage, renewed=connections.renewed)
         self._commands: asyncio.Queue[SessionCommand] = asyncio.Queue()
         self._opener: JobOpener | None = None
         self._opened: OpenJob | None = None
@@ -355,7 +361,8 @@ class Supervisor:
         job = asyncio.create_task(watch.run())
         warn = asyncio.create_task(TimeLimitWarnings(self._tell).run(lambda: self._context.ends_at))
         renewal = asyncio.create_task(self.renewal.run(self.job_id, self.link, self.token))
-        tasks = [keep, job, warn, renewal]
+        lasting = asyncio.create_task(CredentialWatch(self._connections, self._tell).run())
+        tasks = [keep, job, warn, renewal, lasting]
         if self.link is not None:
             self._memory = MemoryKillWatch(self.link, self.token, self._listener.name, self._tell)
             tasks.append(asyncio.create_task(self._memory.run()))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.values import duration_seconds
 from jupyter_hpc.connect.events import Sink, TimeLimitMoved, TimeLimitNear, Warned
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import jupyter_api
+from jupyter_hpc.connect.ssh.credentials.credential import Credential
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import CommandError, ConnectError, SlurmError
 from jupyter_hpc.slurm.models import Job, Phase
@@ -18,6 +20,10 @@ from jupyter_hpc.text import duration
 
 #: Minutes before the time limit at which the user is warned.
 WARNING_MINUTES = (30, 10, 3)
+
+#: Minutes before the end of a certificate or ticket at which the user is told, and at its end.
+CREDENTIAL_MINUTES = (30, 5, 0)
+_CREDENTIAL_TICK = 60.0
 
 #: Slurm counts in minutes, and its answer takes time: less is no change of the limit.
 _CHANGED_SECONDS = 90.0
@@ -72,6 +78,50 @@ class TimeLimitWarnings:
             )
         ahead = [minutes - step for step in self._left]
         return max(1.0, min([60.0, *(gap * 60 for gap in ahead)]))
+
+
+class CredentialSource(Protocol):
+    """Whoever knows the certificate or ticket of this moment; ClusterConnections does."""
+
+    async def credential(self) -> Credential | None: ...
+
+    def renew_hint(self) -> str: ...
+
+
+class CredentialWatch:
+    """Says once when the certificate or ticket of the login ends soon, and when it has ended.
+
+    An open connection outlives it; the next one needs a new one.
+    """
+
+    def __init__(self, source: CredentialSource, sink: Sink) -> None:
+        self._source = source
+        self._sink = sink
+        self._said: set[tuple[str, int]] = set()
+
+    async def run(self) -> None:
+        """Look until cancelled; returns never."""
+        while True:
+            found = await self._source.credential()
+            pause = self.look(found, time.time()) if found is not None else _CREDENTIAL_TICK
+            await asyncio.sleep(min(_CREDENTIAL_TICK, pause))
+
+    def look(self, found: Credential, now: float) -> float:
+        """Warn if it is time to; returns the seconds until the next look makes sense."""
+        if found.expires is None:
+            return _CREDENTIAL_TICK
+        left = found.expires - now
+        due = [step for step in CREDENTIAL_MINUTES if left <= step * 60]
+        if due and (found.identity, due[-1]) not in self._said:
+            self._said.update((found.identity, step) for step in due)
+            self._sink(
+                Warned(
+                    f"{found.text} The session goes on; after a cut it cannot come back without "
+                    f"a new one. {self._source.renew_hint()}".strip()
+                )
+            )
+        ahead = [left - step * 60 for step in CREDENTIAL_MINUTES if left > step * 60]
+        return max(1.0, min([_CREDENTIAL_TICK, *ahead]))
 
 
 class JobWatch:

@@ -175,6 +175,8 @@ def _options(client: Client, settings: Settings, trusts: Trust) -> dict[str, Any
         # Keys and agent are Client's: asyncssh would load the default keys in place of
         # an empty list, and stop at a file that does not exist.
         "client_keys": None,
+        # A host that a ticket has proven would show no key; keys are what is checked here.
+        "gss_kex": False,
         "agent_forwarding": False,
         "x11_forwarding": False,
         "command": None,

@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncssh
 
+from jupyter_hpc.connect.ssh.credentials.credential import Credential
 from jupyter_hpc.connect.ssh.dial import Addresses
 from jupyter_hpc.connect.ssh.settings import Settings
 
@@ -44,6 +45,10 @@ class KeyRing:
     ungreeted: dict[tuple[str, int], float] = field(default_factory=dict)
     #: How the last login to a host went, by the name that it was asked for.
     sign_ins: dict[str, SignIn] = field(default_factory=dict)
+    #: The certificate or ticket that the last login had, if the site takes one.
+    credential: Credential | None = None
+    #: Whose it is, at the login host.
+    user: str = ""
     _ranks: dict[str, int] = field(default_factory=dict)
 
     def ranked(self, hosts: Sequence[str]) -> list[str]:

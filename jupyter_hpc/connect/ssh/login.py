@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shlex
 import socket
 import time
 from collections.abc import Sequence
@@ -17,6 +16,8 @@ from dataclasses import dataclass
 from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.ssh import master
 from jupyter_hpc.connect.ssh.connection import SshLogin
+from jupyter_hpc.connect.ssh.credentials.renewal import refused, require
+from jupyter_hpc.connect.ssh.credentials.state import CERTIFICATE, KERBEROS
 from jupyter_hpc.connect.ssh.dial import dial, greeted
 from jupyter_hpc.connect.ssh.hop import Hop, open_hop
 from jupyter_hpc.connect.ssh.interfaces import Connection, LoginConnection
@@ -24,7 +25,7 @@ from jupyter_hpc.connect.ssh.keys import KeyRing
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.runner import SshRunner
 from jupyter_hpc.connect.ssh.settings import Settings, Target, resolve, route
-from jupyter_hpc.errors import AuthenticationFailed, Unreachable
+from jupyter_hpc.errors import AuthenticationFailed, CredentialExpired, Unreachable
 from jupyter_hpc.waiting import finish
 
 _log = logging.getLogger(__name__)
@@ -49,6 +50,9 @@ _NEXT_HOST_SECONDS = 0.5
 #: when ten wait for a login (MaxStartups), and from 9.8 on shuts out whoever leaves many.
 _UNGREETED_SECONDS = 1.5
 _MAX_GREETING_SECONDS = 15.0
+
+#: A connection on which nothing was said for longer is made anew: hosts give up on it.
+_FRESH_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,11 @@ async def open_login(
             targets = [_target(login, host) for host in hosts]
             alive = await master.find(targets, ring)
         if alive is None:
+            began = time.monotonic()
+            await _credential(login, hosts[0], prompter, ring)
+            if reachable is not None and time.monotonic() - began > _FRESH_SECONDS:
+                reachable.close()  # a person has renewed it meanwhile
+                reachable = None
             times = _Times(connect_timeout, timeout, quiet if quiet is not None else timeout)
             return await _first(login, hosts, prompter, ring, times, reachable)
     except BaseException:
@@ -246,25 +255,26 @@ async def _first(
             ring.failed(host)
             tried.append(error.message)
         except AuthenticationFailed as error:
-            raise _refused(login, error) from error
+            user = login.user or (await resolve(opening.target, address_only=True)).user
+            raise refused(login, user, ring.credential, error) from error
     raise _unreachable(login, tried)
+
+
+async def _credential(login: Login, host: str, prompter: Prompter, ring: KeyRing) -> None:
+    """Look at the certificate or ticket, where the site takes one, before anything is tried."""
+    if not {CERTIFICATE, KERBEROS}.intersection(login.credential):
+        return
+    settings = await resolve(_target(login, host))
+    try:
+        await require(login, settings, prompter, ring)
+    except CredentialExpired as error:
+        raise CredentialExpired(error.message, f"{login.refused} {error.hint}".strip()) from None
 
 
 def _target(login: Login, host: str) -> Target:
     return Target(
         host, login.user, login.port, login.ssh_config, login.credential, login.max_attempts
     )
-
-
-def _refused(login: Login, error: AuthenticationFailed) -> AuthenticationFailed:
-    """What this site wants, before the general advice."""
-    said = [login.refused]
-    if login.renew:
-        kind = "ticket" if "kerberos" in login.credential else "certificate"
-        lasts = f", valid for {login.lifetime}" if login.lifetime else ""
-        said.append(f"For a new {kind}{lasts}: {shlex.join(login.renew)}.")
-    said += [login.renew_note, error.hint]
-    return AuthenticationFailed(error.message, " ".join(part for part in said if part))
 
 
 def _unreachable(login: Login, tried: Sequence[str]) -> Unreachable:

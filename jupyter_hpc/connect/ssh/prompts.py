@@ -7,11 +7,12 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from jupyter_hpc.errors import PromptNeeded
+from jupyter_hpc.errors import CommandError, PromptNeeded
+from jupyter_hpc.runner import run_at_terminal
 from jupyter_hpc.text import printable, printable_lines
 from jupyter_hpc.waiting import within
 
@@ -43,6 +44,9 @@ class Question:
     fields: tuple[Field, ...]
     title: str = ""
     text: str = ""
+    #: A program of this computer that may ask for more itself. If the person agrees, it is run
+    #: at the terminal, and the answer is YES once it has ended; else it is "no".
+    run: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,8 @@ class TerminalPrompter:
             label = printable(field.text, 400).rstrip() + " "
             answers.append(await self._line(head + label, field.echo))
             head = ""
+        if question.run:
+            return [await self._run(question.run, answers[0])]
         if head:
             self.tell(head)
         return answers
@@ -151,6 +157,16 @@ class TerminalPrompter:
                 os.write(descriptor, (printable_lines(text).rstrip() + "\n").encode())
             finally:
                 os.close(descriptor)
+
+    async def _run(self, argv: Sequence[str], answer: str) -> str:
+        """The person has been asked whether to run it."""
+        if answer.strip().lower() not in ("", "y", YES):
+            return "no"
+        try:
+            await run_at_terminal(argv, self._terminal, MAX_ANSWER_SECONDS)
+        except CommandError as error:
+            self.tell(str(error))
+        return YES
 
     async def _line(self, prompt: str, echo: bool) -> str:
         """One line from the person.

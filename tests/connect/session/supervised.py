@@ -100,6 +100,12 @@ class Connections:
             raise refusal
         return object()
 
+    async def renewed(self) -> None:
+        await asyncio.Event().wait()
+
+    async def credential(self) -> None:
+        return None
+
     def close(self) -> None:
         self.closed += 1
         self.alive = False

@@ -27,11 +27,12 @@ def at_home(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> Laptop:
 
 
 @asynccontextmanager
-async def second_sshd(cluster: Cluster, option: str) -> AsyncIterator[int]:
-    """Another sshd on the login host, with one option changed; yields its port."""
+async def second_sshd(cluster: Cluster, *options: str) -> AsyncIterator[int]:
+    """Another sshd on the login host, with some options changed; yields its port."""
     port = 2222
+    changed = [word for option in options for word in ("-o", option)]
     sshd = cluster.popen(
-        "login1", ["/usr/sbin/sshd", "-D", "-p", str(port), "-o", option, "-o", "PidFile=none"],
+        "login1", ["/usr/sbin/sshd", "-D", "-p", str(port), *changed, "-o", "PidFile=none"],
         stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
