@@ -62,6 +62,10 @@ faults: install ## Run the long fault-injection tests
 rounds: install ## Every fault of the network twenty times, into docs/reliability.md (20 minutes)
 	@$(BIN)/python -m pytest -m faults -s -n 0 tests/connect/real/test_fault_rounds_real.py $(ARGS)
 
+.PHONY: sites
+sites: install ## Run the usual workflow on a replica of every built-in site
+	@$(BIN)/python -m pytest -m '' tests/sites $(ARGS)
+
 .PHONY: bench
 bench: install ## Measure, side by side with the alternatives
 	@$(BIN)/python -m bench $(ARGS)

@@ -27,6 +27,11 @@ class Login:
     max_attempts: int | None = None
     refused: str = ""
 
+    @property
+    def expiring(self) -> bool:
+        """Whether the site takes something that ends: a certificate or a ticket."""
+        return bool({"certificate", "kerberos"}.intersection(self.credential))
+
 
 @dataclass(frozen=True)
 class Allocation:

@@ -122,6 +122,7 @@ class Cluster(Handles):
         )
         self._take_hold(room.pid, room.host_pids)
         self.network.plug_in()
+        self._shape_hosts()
         for name, host in self.hosts.items():
             host.start("munged")
             if name == LOGIN or self.switches.node_ssh != "closed":
@@ -136,6 +137,9 @@ class Cluster(Handles):
         (self.slot.folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
         if detached:
             (self.slot.folder / "detached").touch()
+
+    def _shape_hosts(self) -> None:
+        """For clusters that differ in more than switches; no daemon runs yet."""
 
 
 def prepare(switches: Switches | None = None) -> Path:

@@ -16,6 +16,13 @@ if ! command -v module > /dev/null; then
         # shellcheck source=/dev/null
         [ -r "$file" ] && . "$file"
     done
+    # Elsewhere it is a function that login shells get from a file of another name.
+    if ! command -v module > /dev/null && [ -r /etc/profile ]; then
+        before=$PATH
+        # shellcheck source=/dev/null
+        . /etc/profile > /dev/null 2>&1
+        PATH=$PATH:$before
+    fi
 fi
 """
 _USES_MODULE = re.compile(r"(^|[;&|(]|\bthen|\belse)\s*(module|ml)\s")

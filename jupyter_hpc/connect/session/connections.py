@@ -258,8 +258,6 @@ class ClusterConnections:
 
     async def credential(self) -> Credential | None:
         """The certificate or ticket of this moment, where the site takes one."""
-        if not self._profile.login.host:
-            return None
         return await current(self._profile.login, self._ring)
 
     def close(self) -> None:

@@ -83,7 +83,7 @@ class Supervisor:
         self._listener = listener = context.listener
         self._tell = listener.on_event
         self._outage = Outage(listener.on_event)
-        self._retry = Retry(self._outage, renewed=connections.renewed)
+        self._retry = Retry(self._outage, renewed=self._connections.renewed)
         self._commands: asyncio.Queue[SessionCommand] = asyncio.Queue()
         self._opener: JobOpener | None = None
         self._opened: OpenJob | None = None
@@ -361,8 +361,10 @@ class Supervisor:
         job = asyncio.create_task(watch.run())
         warn = asyncio.create_task(TimeLimitWarnings(self._tell).run(lambda: self._context.ends_at))
         renewal = asyncio.create_task(self.renewal.run(self.job_id, self.link, self.token))
-        lasting = asyncio.create_task(CredentialWatch(self._connections, self._tell).run())
-        tasks = [keep, job, warn, renewal, lasting]
+        tasks = [keep, job, warn, renewal]
+        if self.profile.login.expiring:
+            lasting = CredentialWatch(self._connections, self._tell)
+            tasks.append(asyncio.create_task(lasting.run()))
         if self.link is not None:
             self._memory = MemoryKillWatch(self.link, self.token, self._listener.name, self._tell)
             tasks.append(asyncio.create_task(self._memory.run()))

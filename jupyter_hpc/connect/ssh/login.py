@@ -17,7 +17,6 @@ from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.ssh import master
 from jupyter_hpc.connect.ssh.connection import SshLogin
 from jupyter_hpc.connect.ssh.credentials.renewal import refused, require
-from jupyter_hpc.connect.ssh.credentials.state import CERTIFICATE, KERBEROS
 from jupyter_hpc.connect.ssh.dial import dial, greeted
 from jupyter_hpc.connect.ssh.hop import Hop, open_hop
 from jupyter_hpc.connect.ssh.interfaces import Connection, LoginConnection
@@ -262,7 +261,7 @@ async def _first(
 
 async def _credential(login: Login, host: str, prompter: Prompter, ring: KeyRing) -> None:
     """Look at the certificate or ticket, where the site takes one, before anything is tried."""
-    if not {CERTIFICATE, KERBEROS}.intersection(login.credential):
+    if not login.expiring:
         return
     settings = await resolve(_target(login, host))
     try:

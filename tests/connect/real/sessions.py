@@ -54,6 +54,7 @@ class Session:
 
     def __init__(self, laptop: Laptop, *words: str) -> None:
         self.laptop = laptop
+        self.name = words[0]
         self.events: list[dict[str, Any]] = []
         self.stamps: list[float] = []
         self.errors = ""
@@ -122,7 +123,7 @@ class Session:
         self, path: str, headers: Mapping[str, str] | None = None, timeout: float = 30
     ) -> tuple[int, bytes, dict[str, str]]:
         """One request to the session's local port."""
-        port = record(self.laptop, "mini")["port"]
+        port = record(self.laptop, self.name)["port"]
         connection = http.client.HTTPConnection("localhost", port, timeout=timeout)
         try:
             connection.request("GET", path, headers=dict(headers or {}))

@@ -77,7 +77,7 @@ def way_on(login: Login, user: str) -> str:
         lasts = f", valid for {login.lifetime}" if login.lifetime else ""
         said.append(f"For a new {kind}{lasts}: {shlex.join(renew_words(login, user))}.")
     said.append(login.renew_note)
-    if {"certificate", "kerberos"}.intersection(login.credential):
+    if login.expiring:
         said.append(_BY_ITSELF)
     return " ".join(part for part in said if part)
 
