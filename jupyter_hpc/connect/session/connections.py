@@ -14,8 +14,8 @@ from typing import TypeVar
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress, StepRunner
 from jupyter_hpc.connect.session.retry import LoginLimit, Patience
-from jupyter_hpc.connect.ssh.credentials.credential import Credential
-from jupyter_hpc.connect.ssh.credentials.renewal import current, renewed, way_on
+from jupyter_hpc.connect.ssh.expiring.credential import Credential
+from jupyter_hpc.connect.ssh.expiring.renewal import current, renewed, way_on
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection
 from jupyter_hpc.connect.ssh.login import KeyRing, Reachable, find_master, open_login, probe
 from jupyter_hpc.connect.ssh.prompts import NoPrompter, Prompter

@@ -12,7 +12,7 @@ from jupyter_hpc.clusters.values import duration_seconds
 from jupyter_hpc.connect.events import Sink, TimeLimitMoved, TimeLimitNear, Warned
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session import jupyter_api
-from jupyter_hpc.connect.ssh.credentials.credential import Credential
+from jupyter_hpc.connect.ssh.expiring.credential import Credential
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import CommandError, ConnectError, SlurmError
 from jupyter_hpc.slurm.models import Job, Phase

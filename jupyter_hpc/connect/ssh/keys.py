@@ -11,8 +11,8 @@ from typing import Any
 
 import asyncssh
 
-from jupyter_hpc.connect.ssh.credentials.credential import Credential
 from jupyter_hpc.connect.ssh.dial import Addresses
+from jupyter_hpc.connect.ssh.expiring.credential import Credential
 from jupyter_hpc.connect.ssh.settings import Settings
 
 _DEFAULT_FILES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.ssh import master
 from jupyter_hpc.connect.ssh.connection import SshLogin
-from jupyter_hpc.connect.ssh.credentials.renewal import refused, require
 from jupyter_hpc.connect.ssh.dial import dial, greeted
+from jupyter_hpc.connect.ssh.expiring.renewal import refused, require
 from jupyter_hpc.connect.ssh.hop import Hop, open_hop
 from jupyter_hpc.connect.ssh.interfaces import Connection, LoginConnection
 from jupyter_hpc.connect.ssh.keys import KeyRing

@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.authority import certify
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop, Value
@@ -14,6 +16,8 @@ from tests.connect.real.sessions import command, environment, run
 from tests.connect.real.terminal import Terminal
 
 ClusterFactory = Callable[..., Cluster]
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def _laptop(cluster: Cluster) -> tuple[Laptop, Path]:

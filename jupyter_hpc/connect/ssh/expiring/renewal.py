@@ -12,8 +12,8 @@ import asyncio
 import shlex
 
 from jupyter_hpc.clusters import Login
-from jupyter_hpc.connect.ssh.credentials.credential import Credential
-from jupyter_hpc.connect.ssh.credentials.state import look
+from jupyter_hpc.connect.ssh.expiring.credential import Credential
+from jupyter_hpc.connect.ssh.expiring.state import look
 from jupyter_hpc.connect.ssh.keys import KeyRing
 from jupyter_hpc.connect.ssh.prompts import YES, Field, Prompter, Question
 from jupyter_hpc.connect.ssh.settings import Settings, Target, resolve

@@ -11,9 +11,9 @@ import hashlib
 import time
 
 from jupyter_hpc.clusters import Login
-from jupyter_hpc.connect.ssh.credentials.certificates import Certificate, read_certificates
-from jupyter_hpc.connect.ssh.credentials.credential import Credential
-from jupyter_hpc.connect.ssh.credentials.tickets import Ticket, read_ticket
+from jupyter_hpc.connect.ssh.expiring.certificates import Certificate, read_certificates
+from jupyter_hpc.connect.ssh.expiring.credential import Credential
+from jupyter_hpc.connect.ssh.expiring.tickets import Ticket, read_ticket
 from jupyter_hpc.connect.ssh.keys import KeyRing, identities
 from jupyter_hpc.connect.ssh.settings import Settings
 from jupyter_hpc.text import duration, printable

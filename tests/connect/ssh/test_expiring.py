@@ -16,10 +16,10 @@ from jupyter_hpc.connect.events import Event
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.retry import Retry
 from jupyter_hpc.connect.session.watch import CredentialWatch
-from jupyter_hpc.connect.ssh.credentials.certificates import read_certificate, read_certificates
-from jupyter_hpc.connect.ssh.credentials.credential import Credential
-from jupyter_hpc.connect.ssh.credentials.renewal import refused, renew_words
-from jupyter_hpc.connect.ssh.credentials.state import of_certificates
+from jupyter_hpc.connect.ssh.expiring.certificates import read_certificate, read_certificates
+from jupyter_hpc.connect.ssh.expiring.credential import Credential
+from jupyter_hpc.connect.ssh.expiring.renewal import refused, renew_words
+from jupyter_hpc.connect.ssh.expiring.state import of_certificates
 from jupyter_hpc.connect.ssh.prompts import YES, Question, TerminalPrompter
 from jupyter_hpc.errors import AuthenticationFailed, CredentialExpired, PromptNeeded
 from tests.connect.ssh.helpers import write_key
