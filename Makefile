@@ -33,12 +33,15 @@ demo: $(STAMPS)/demo ## Start the embedded cluster and open JupyterLab on its GP
 
 .PHONY: test
 test: ## Run every test and every gate (ARGS="tests/slurm -x" for some of them)
-	@$(MAKE) --no-print-directory -j 3 install cluster-python
+	@$(MAKE) --no-print-directory -j 4 install cluster-python torch
 	@$(BIN)/python -m tests.cluster prepare
 	@$(BIN)/python -m pytest $(PARALLEL) $(COVERAGE) $(ARGS)
 
-# Both take a minute of one processor, beside the minutes of `install`.
-.PHONY: packages cluster-python
+# Each takes a minute of one processor, beside the minutes of `install`.
+.PHONY: packages cluster-python torch
+torch: | $(STAMPS)/venv
+	@$(BIN)/python -m tests.training.site
+
 packages:
 	@sh tests/install-packages.sh
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from jupyter_hpc.batch.job.model import BatchJob, Until
-from jupyter_hpc.batch.preflight.findings import Finding, warning
+from jupyter_hpc.batch.preflight.findings import Finding, error, warning
 
 #: What a program does that goes on from a checkpoint: it loads one.
 _LOADING = frozenset(
@@ -21,7 +21,12 @@ _PLACES = ("JUPYTER_HPC_CHECKPOINTS", "checkpoint", "ckpt", "resume")
 #: Packages that load their newest checkpoint by themselves under Slurm.
 _FRAMEWORKS = frozenset({"lightning", "pytorch_lightning"})
 #: The training kit, which knows its checkpoints and says when it is done.
-_KIT = "jupyter_hpc_training"
+_KIT = "jupyter_hpc.training"
+#: What a loop of a notebook becomes with it.
+_FEW_LINES = (
+    "`with Run(model=model, optimizer=optimizer) as run:`, `for epoch in run.epochs(N):`, "
+    "`for batch in run.batches(loader):`"
+)
 
 
 def default_until(script: str) -> Until:
@@ -30,19 +35,18 @@ def default_until(script: str) -> Until:
     if tree is None:
         return "exit"
     marks = any(text.rpartition("/")[2] == "DONE" for text in _texts(tree))
-    return "done" if marks or _KIT in _imported(tree) else "exit"
+    return "done" if marks or _uses_kit(tree) else "exit"
 
 
 def never_resumes(script: str) -> bool:
     """Whether the program is not seen to look at a checkpoint, so that each part starts anew.
 
-    For a warning only: a file can be read in more ways than are known here.
+    A file can be read in more ways than are known here: a doubt, unless it trains a model.
     """
     tree = _parsed(script)
     if tree is None:
         return False
-    imported = _imported(tree)
-    if imported & _FRAMEWORKS or _KIT in imported:
+    if _imported(tree) & _FRAMEWORKS or _uses_kit(tree):
         return False
     if any(place.lower() in text.lower() for text in _texts(tree) for place in _PLACES):
         return False
@@ -53,12 +57,35 @@ def never_resumes(script: str) -> bool:
     return not names & {"resume", "resume_from_checkpoint", "ckpt_path", "initial_epoch"}
 
 
+def trains(script: str) -> bool:
+    """Whether it is a training that is known to begin at zero by itself: a loop of torch, or
+    the Trainer of transformers."""
+    tree = _parsed(script)
+    if tree is None:
+        return False
+    imported = _imported(tree)
+    calls = {_called(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    torch_loop = "torch" in imported and "backward" in calls
+    trainer = "transformers" in imported and any(name.endswith("Trainer") for name in calls)
+    return torch_loop or trainer
+
+
 def long_run_findings(job: BatchJob, code: str) -> Iterator[Finding]:
     """What would go wrong with a run in several parts."""
-    if job.goes_on and never_resumes(code):
+    if not job.goes_on or not never_resumes(code):
+        return
+    message = "Nothing in the code looks for a checkpoint, so that each part would begin at zero."
+    if trains(code):
+        yield error(
+            "checkpoints",
+            message,
+            f"A few lines of jupyter_hpc.training make it go on: {_FEW_LINES}; "
+            "or save the state in $JUPYTER_HPC_CHECKPOINTS, and load it at the start.",
+        )
+    else:
         yield warning(
             "checkpoints",
-            "Nothing in the code looks for a checkpoint, so that each part would begin at zero.",
+            message,
             "Save the state in $JUPYTER_HPC_CHECKPOINTS, and load it at the start if it is there.",
         )
 
@@ -84,6 +111,20 @@ def _imported(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module.partition(".")[0])
     return found
+
+
+def _uses_kit(tree: ast.Module) -> bool:
+    package, _, module = _KIT.partition(".")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = {alias.name for alias in node.names}
+            if f"{node.module}.".startswith(f"{_KIT}.") or (
+                node.module == package and module in names
+            ):
+                return True
+        elif isinstance(node, ast.Import) and any(alias.name == _KIT for alias in node.names):
+            return True
+    return False
 
 
 def _called(node: ast.Call) -> str:

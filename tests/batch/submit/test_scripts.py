@@ -190,3 +190,22 @@ async def test_a_chain_that_never_looks_at_its_checkpoints_is_a_warning(folder: 
     assert (await prepared("train.py", chain=2)).findings == ()
     (folder / "train.py").write_text("x = 1\n")
     assert (await prepared("train.py")).findings == ()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import json\nfrom json import *\nimport torch\nfor _ in range(9):\n    loss.backward()\n",
+        "from transformers import Trainer\nTrainer(model=None).train()\n",
+    ],
+)
+async def test_a_chain_of_a_training_that_would_begin_at_zero_is_refused(
+    folder: Path, code: str
+) -> None:
+    (folder / "train.py").write_text(code)
+    found = (await prepared("train.py", chain=2)).findings
+    (refused,) = [each for each in found if each.check == "checkpoints"]
+    assert refused.severity == "error" and "run.batches(loader)" in refused.hint
+    (folder / "train.py").write_text("from jupyter_hpc.training import Run\n" + code)
+    found = (await prepared("train.py", chain=2)).findings
+    assert not [each for each in found if each.check == "checkpoints"]

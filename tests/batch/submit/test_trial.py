@@ -69,6 +69,10 @@ async def test_what_cannot_be_computed_is_said(tmp_path: Path, runner: LocalRunn
         ("d = os.environ['JUPYTER_HPC_CHECKPOINTS']\nopen(d + '/DONE', 'w')", "done", False),
         ("import lightning as L\nL.Trainer().fit(model)", "exit", False),
         ("trainer.train(resume_from_checkpoint=True)", "exit", False),
+        ("from jupyter_hpc.training import Run\nwith Run() as run: pass", "done", False),
+        ("import jupyter_hpc.training", "done", False),
+        ("from jupyter_hpc import training", "done", False),
+        ("from jupyter_hpc import errors", "exit", True),
         ("not python (", "exit", False),
     ],
 )

@@ -1,0 +1,75 @@
+"""USR1 says that the time is nearly over, TERM that the job is to end: flags, looked at later.
+
+Nothing is saved inside a handler: the state of a training is whole only between two steps.
+Handlers that were there before still run: that of USR1 at once, that of TERM when the
+checkpoint is written, because it mostly ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from jupyter_hpc.training.common import number, say
+
+#: Seconds before the end of the job that are left for the last checkpoint, where no USR1 came.
+MARGIN_SECONDS = 30.0
+
+
+class EndSignals:
+    """What the outside has said about the end of this process so far."""
+
+    def __init__(self) -> None:
+        self.time_is_short = False
+        self.is_ending = False
+        self._before: dict[int, Any] = {}
+        self._owner = os.getpid()
+        end = number("SLURM_JOB_END_TIME")
+        left = end - time.time() if end else 0.0
+        # A job shorter than the margin would never begin; it gets the signal, or nothing.
+        self._end = time.monotonic() + left - MARGIN_SECONDS if left > 4 * MARGIN_SECONDS else None
+
+    def install(self) -> None:
+        """Listen, beside whoever did before."""
+        if threading.current_thread() is not threading.main_thread():
+            say("signals reach the main thread only: nothing is saved at USR1 and TERM here")
+            return
+        for name, handler in (("SIGUSR1", self._warned), ("SIGTERM", self._ended)):
+            code = getattr(signal, name, None)  # Windows has no USR1
+            if code is not None:
+                self._before[code] = signal.signal(code, handler)
+
+    def restore(self) -> None:
+        """Give the signals back."""
+        for code, handler in self._before.items():
+            signal.signal(code, handler if handler is not None else signal.SIG_DFL)
+        self._before.clear()
+
+    def look(self, now: float) -> None:
+        """Notice the end of the job's time, as far as Slurm has said when that is."""
+        if self._end is not None and now >= self._end:
+            self.time_is_short = True
+
+    def end_by_term(self) -> None:
+        """What TERM would have done at once, now that all is saved."""
+        handler = self._before.get(signal.SIGTERM)
+        self.restore()
+        if callable(handler):
+            handler(int(signal.SIGTERM), None)
+        raise SystemExit(128 + signal.SIGTERM)
+
+    def _warned(self, code: int, frame: FrameType | None) -> None:
+        self.time_is_short = True
+        handler = self._before.get(code)
+        if callable(handler):
+            handler(code, frame)
+
+    def _ended(self, code: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._owner:  # a copy of this process, which is not ours to keep
+            signal.signal(code, signal.SIG_DFL)
+            os.kill(os.getpid(), code)
+        self.is_ending = True

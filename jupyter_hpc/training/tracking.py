@@ -1,0 +1,133 @@
+"""What a run reached, where the rest of the product and other trackers look for it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from jupyter_hpc.errors import UsageError
+from jupyter_hpc.training.common import say
+
+#: Less is better for these; more is better for all others.
+_LESS = re.compile(r"loss|err|perplexity|ppl|mse|mae|rmse|nll|wer|cer|fid|bpb|distance", re.I)
+#: Which number decides, where nobody says.
+_DECIDING = ("val_loss", "valid_loss", "validation_loss", "val_accuracy", "val_acc", "loss")
+
+
+class Metrics:
+    """The numbers of a run: the last ones in metrics.json, all of them in metrics.jsonl."""
+
+    def __init__(self, folder: Path, best: str | None) -> None:
+        self._folder = folder
+        word, _, name = (best or "").rpartition(":")
+        if word not in ("", "min", "max"):
+            raise UsageError(f"best={best!r} is not known.", 'Write "loss" or "max:score".')
+        self._deciding, self._word = name or None, word
+        self.best: dict[str, Any] = {}
+
+    def go_on(self, step: int, best: dict[str, Any]) -> None:
+        """Forget what was logged after the checkpoint: it will come again."""
+        self.best = dict(best)
+        path = self._folder / "metrics.jsonl"
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        except OSError:
+            return
+        kept = [line for line in lines if _step_of(line) <= step]
+        if len(kept) < len(lines):
+            self._write("metrics.jsonl", "".join(kept))
+
+    def log(self, epoch: int, step: int, values: dict[str, Any]) -> tuple[dict[str, float], bool]:
+        """Keep the numbers; (them, whether they are the best so far)."""
+        numbers = {name: _number(name, value) for name, value in values.items()}
+        finite = {name: value for name, value in numbers.items() if math.isfinite(value)}
+        row = {"epoch": epoch, "step": step, **{n: finite.get(n) for n in numbers}}
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with open(self._folder / "metrics.jsonl", "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            self._write("metrics.json", json.dumps({"epoch": epoch, "step": step, **finite}))
+        except OSError as error:  # a full disk ends no training
+            say(f"the metrics were not written: {error}")
+        return numbers, self._is_best(finite)
+
+    def _is_best(self, numbers: dict[str, float]) -> bool:
+        name = self._deciding or next((name for name in _DECIDING if name in numbers), None)
+        if name is None or name not in numbers:
+            return False
+        less = self._word == "min" or (not self._word and bool(_LESS.search(name)))
+        before = self.best.get("value") if self.best.get("metric") == name else None
+        value = numbers[name]
+        if before is not None and not (value < before if less else value > before):
+            return False
+        self.best = {"metric": name, "value": value}
+        return True
+
+    def _write(self, name: str, text: str) -> None:
+        draft = self._folder / f".{name}.new"
+        try:
+            draft.write_text(text, encoding="utf-8")
+            os.replace(draft, self._folder / name)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+
+
+def _step_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf  # cut off by a kill
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"run.log({name}=…) got {value!r}, which is no number.") from None
+
+
+def name_run(run_id: str, record: Path) -> None:
+    """Let trackers that begin from now on go on with the run of the part before."""
+    os.environ.setdefault("WANDB_RUN_ID", run_id)
+    os.environ.setdefault("WANDB_RESUME", "allow")
+    os.environ.setdefault("COMET_EXPERIMENT_KEY", run_id)
+    try:
+        known = json.loads(record.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        known = {}
+    if known.get("mlflow"):  # its server names the runs
+        os.environ.setdefault("MLFLOW_RUN_ID", str(known["mlflow"]))
+    before, now = known.get("wandb"), _tracked().get("wandb")
+    if before and now and before != now:
+        say("W&B began a new run before Run(…) was made; call wandb.init inside `with Run(…)`")
+
+
+def tracker_ids(record: Path) -> str | None:
+    """What to write down of the trackers that run by now; None if nothing is new."""
+    text = json.dumps(_tracked())
+    try:
+        return None if text in ("{}", record.read_text(encoding="utf-8")) else text
+    except OSError:
+        return None if text == "{}" else text
+
+
+def _tracked() -> dict[str, str]:
+    """The runs of trackers that are imported and have begun."""
+    found: dict[str, Any] = {}
+    try:
+        if (wandb := sys.modules.get("wandb")) is not None and wandb.run is not None:
+            found["wandb"] = wandb.run.id
+        if (mlflow := sys.modules.get("mlflow")) is not None and mlflow.active_run() is not None:
+            found["mlflow"] = mlflow.active_run().info.run_id
+        comet = sys.modules.get("comet_ml")
+        if comet is not None and comet.get_running_experiment() is not None:
+            found["comet"] = comet.get_running_experiment().get_key()
+    except Exception as error:  # of a tracker: it must not end a training
+        say(f"the run of a tracker is not known: {error}")
+    return {name: str(value) for name, value in found.items()}

@@ -1,0 +1,26 @@
+"""torch for the tests of the kit; loaded by the one worker that runs them, not by each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.tools import unavailable
+from tests.training.site import torch_site
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    try:
+        site = str(torch_site())
+    except (OSError, subprocess.SubprocessError) as error:
+        unavailable(f"PyTorch cannot be installed here: {error}")
+    if site not in sys.path:
+        sys.path.append(site)
+    import torch
+
+    torch.set_num_threads(1)  # sums in one order, and no fight for two processors
+    return torch

@@ -1,0 +1,48 @@
+"""PyTorch for the tests: a folder that is put on the path, beside .venv and not in it.
+
+.venv stays without it, as most laptops and login nodes are, and every other test with it.
+`python -m tests.training.site` builds the folder, beside the installation of everything else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+REQUIREMENTS = ("torch==2.13.0", "torchdata==0.11.0")
+CACHE = Path(__file__).resolve().parents[2] / ".cache"
+
+
+def torch_site(python: str = sys.executable) -> Path:
+    """The folder for a Python; built (a minute, 200 MB to fetch) if it is not in the cache."""
+    asked = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    folder = CACHE / f"{REQUIREMENTS[0].replace('==', '-')}-python{version}"
+    CACHE.mkdir(exist_ok=True)
+    with open(CACHE / "torch.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            _build(python, folder)
+    return folder
+
+
+def _build(python: str, folder: Path) -> None:
+    fresh = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
+    options = ["--disable-pip-version-check", "--no-compile", "--target", str(fresh)]
+    subprocess.run(
+        [*pip, *options, *REQUIREMENTS], check=True, timeout=900, stdin=subprocess.DEVNULL
+    )
+    # Headers and tools for extensions in C++ are a fifth of it.
+    for name in ("torch/include", "torch/share"):
+        shutil.rmtree(fresh / name, ignore_errors=True)
+    os.replace(fresh, folder)
+
+
+if __name__ == "__main__":
+    torch_site()
