@@ -62,7 +62,7 @@ faults: install ## Run the long fault-injection tests
 	@$(BIN)/python -m pytest -m faults $(ARGS)
 
 .PHONY: rounds
-rounds: install ## Every fault of the network twenty times, into docs/reliability.md (20 minutes)
+rounds: install packages ## Every fault of the network twenty times, into docs/reliability.md (20 minutes)
 	@$(BIN)/python -m pytest -m faults -s -n 0 tests/connect/real/test_fault_rounds_real.py $(ARGS)
 
 .PHONY: sites

@@ -4,6 +4,7 @@
 set -eu
 
 packages="
+  autossh
   chromium
   debootstrap
   fish
