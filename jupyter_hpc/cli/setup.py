@@ -16,7 +16,7 @@ from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.job.survey import shell_facts
 from jupyter_hpc.connect.setup.building import Builder, Found
 from jupyter_hpc.connect.setup.recipe import STYLES, Recipe, Wishes, recipe_for
-from jupyter_hpc.errors import HpcError, ProfileError, UsageError
+from jupyter_hpc.errors import HpcError, ProfileError, SlurmError, UsageError
 from jupyter_hpc.text import printable
 
 
@@ -114,7 +114,10 @@ async def _build(
         if no_job:
             click.echo("It was not started on a node, as asked.")
         else:
-            await builder.check(found)
+            try:
+                await builder.check(found)
+            except SlurmError as error:
+                click.echo(printable(f"It was not started on a node: {error}"), err=True)
     if (
         profile.environment.setup == entered
         and list(profile.environment.modules) == answers["environment.modules"]

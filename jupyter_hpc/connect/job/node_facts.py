@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from jupyter_hpc.connect.job.endings import cancel_for_sure
 from jupyter_hpc.connect.job.launch import StepRunner
 from jupyter_hpc.connect.ssh.interfaces import LoginConnection
 from jupyter_hpc.connect.ssh.prompts import Prompter
-from jupyter_hpc.errors import HpcError, PipeRefused, SlurmUnavailable
+from jupyter_hpc.errors import HpcError, PipeRefused, SlurmUnavailable, SubmitRejected
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
@@ -56,7 +56,7 @@ async def node_facts(
     request = Request(
         name=JOB_NAME, partition=partition, account=account, time="5", nodes=1, tasks=1
     )
-    async with short_job(login.runner, request, tell, "to look at a node") as job:
+    async with short_job(login.runner, (request,), tell, "to look at a node") as job:
         said = await job.steps.run(["sh", "-c", _INTERNET], timeout=40.0)
         internet = said.stdout.strip().rpartition("\n")[2]
         return NodeFacts(
@@ -77,14 +77,15 @@ class ShortJob:
 
 @contextlib.asynccontextmanager
 async def short_job(
-    runner: Runner, request: Request, tell: Callable[[str], None], why: str
+    runner: Runner, requests: Sequence[Request], tell: Callable[[str], None], why: str
 ) -> AsyncIterator[ShortJob]:
     """A job of a few minutes, cancelled at the end whatever happens.
 
-    Raises SlurmUnavailable if it does not start in two minutes, and what Slurm refuses.
+    It is the first of `requests` that the site takes. Raises SlurmUnavailable if it does not
+    start in two minutes, and what Slurm refuses.
     """
     slurm = SlurmClient(runner)
-    job_id = (await slurm.keep_alive(request)).job_id
+    job_id = await _asked_for(slurm, requests)
     tell(f"Job {job_id} was asked for, {why}; it is cancelled afterwards.")
     try:
         job = await _running(slurm, job_id)
@@ -92,6 +93,13 @@ async def short_job(
         yield ShortJob(job_id, node, StepRunner(runner, job_id, node))
     finally:
         await cancel_for_sure(slurm, job_id)
+
+
+async def _asked_for(slurm: SlurmClient, requests: Sequence[Request]) -> str:
+    for request in requests[:-1]:
+        with contextlib.suppress(SubmitRejected):
+            return (await slurm.keep_alive(request)).job_id
+    return (await slurm.keep_alive(requests[-1])).job_id
 
 
 async def _running(slurm: SlurmClient, job_id: str) -> Job:
@@ -105,7 +113,7 @@ async def _running(slurm: SlurmClient, job_id: str) -> Job:
         await asyncio.sleep(_POLL_SECONDS)
     raise SlurmUnavailable(
         f"Job {job_id} did not start within {_START_SECONDS:g} s and was taken back.",
-        "Try again when the queue is shorter, or leave --job out.",
+        "Try again when the queue is shorter.",
     )
 
 

@@ -10,18 +10,19 @@ import asyncio
 import base64
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.node_facts import JOB_NAME, short_job
 from jupyter_hpc.connect.job.remote import first, read_fields, read_from, start_detached
+from jupyter_hpc.connect.job.request import request_for
 from jupyter_hpc.connect.job.scripts import EXIT_LINE, script_argv, script_text
 from jupyter_hpc.connect.setup.failures import explain
 from jupyter_hpc.connect.setup.recipe import STATE, Recipe
 from jupyter_hpc.connect.setup.wheel import own_wheel, wheel_name
 from jupyter_hpc.errors import CommandFailed, CommandTimeout, Unreachable, UsageError
 from jupyter_hpc.runner import Runner
-from jupyter_hpc.slurm.models import Request
+from jupyter_hpc.slurm.units import parse_walltime
 from jupyter_hpc.text import printable
 
 #: Seconds between two looks at the log.
@@ -29,6 +30,9 @@ _LOOK_SECONDS = 1.0
 
 #: A build that has said nothing for so long hangs, or its host is gone.
 _MAX_SILENCE_SECONDS = 900.0
+
+#: So long the job that starts the environment once may run.
+_JOB_MINUTES = 5
 
 #: A slow network file system and 20,000 files.
 _MAX_REMOVE_SECONDS = 600.0
@@ -176,20 +180,20 @@ class Builder:
         Raises CommandFailed if it does not start there, and what Slurm refuses.
         """
         allocation = self._profile.allocation_for(None, {})
-        request = Request(
-            name=JOB_NAME,
-            partition=allocation.partition,
-            account=allocation.cpu_account or allocation.account,
-            qos=allocation.qos,
-            time="5",
+        least = self._profile.limits.min_time
+        shortest = (parse_walltime(least) if least else None) or 0
+        minutes = max(_JOB_MINUTES, (shortest + 59) // 60)
+        whole = replace(
+            request_for(self._profile, allocation, JOB_NAME),
+            time=str(minutes),
             nodes=1,
             tasks=1,
-            routed=self._profile.routed,
         )
+        small = replace(whole, gpus=None, gpu_type=None, cpus=None, memory=None)
         script = script_text("check.sh", "setup")
         words = ["bash", "-lc", script, "jupyter-hpc", found.prefix, *self._recipe.modules]
         why = "to start the environment once on a node"
-        async with short_job(self._runner, request, self._tell, why) as job:
+        async with short_job(self._runner, (small, whole), self._tell, why) as job:
             done = await job.steps.run(words, timeout=180.0)
         fields = read_fields(done.stdout)
         if not done.ok or not first(fields, "jupyterlab"):
