@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from jupyter_hpc.connect.setup.recipe import Recipe
+from jupyter_hpc.connect.setup.recipe import STATE, Recipe
 from jupyter_hpc.errors import CommandFailed
 from jupyter_hpc.text import printable
 
@@ -18,7 +18,9 @@ _OFFLINE = re.compile(
     re.I,
 )
 _MISSING = re.compile(
-    r"no matching distribution found for ([^\s,(]+)|because ([\w.-]+) was not found", re.I
+    r"no matching distribution found for ([^\s,(]+)|because ([\w.-]+) was not found|"
+    r"package '([\w.-]+)' requires a different python",
+    re.I,
 )
 
 #: Fewer free inodes than this are none.
@@ -43,7 +45,7 @@ def explain(code: int, log: str, recipe: Recipe, host: str) -> CommandFailed:
         )
     missing = _MISSING.search(output)
     if code == 30 and missing:
-        name = printable(missing[1] or missing[2], 80)
+        name = printable(missing[1] or missing[2] or missing[3], 80)
         where = f"in {recipe.wheels}" if recipe.wheels not in ("", "no-index") else "there"
         return CommandFailed(
             f"There is no package {name!r} {where} that fits this Python.",
@@ -53,7 +55,8 @@ def explain(code: int, log: str, recipe: Recipe, host: str) -> CommandFailed:
     shown = printable(" ".join(last), 400)
     return CommandFailed(
         f"The environment could not be made on {host} (code {code}): {shown or detail}",
-        "`jupyter-hpc setup NAME -v` shows all that is said. The next run begins anew.",
+        f"All that was said is in ~/{STATE}/{recipe.kernel.removeprefix('jupyter-hpc-')}/build.log "
+        "there. The next run begins anew.",
     )
 
 

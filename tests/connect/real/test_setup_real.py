@@ -219,6 +219,8 @@ def test_from_a_bare_account_to_a_session_with_panels(cluster: Cluster, account:
     """With the real packages, which are downloaded once."""
     cache = CHECKOUT / ".cache/setup-wheels"
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:"]
+    shown = subprocess.run(["/usr/bin/python3", "-V"], capture_output=True, text=True, check=True)
+    download += ["--python-version", shown.stdout.split()[1]]
     wanted = requirements("lab")
     found = subprocess.run([*download, "-d", str(cache), *wanted], capture_output=True, text=True)
     if found.returncode:

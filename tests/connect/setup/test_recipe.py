@@ -81,6 +81,7 @@ def test_lines_quote_the_folder() -> None:
         (30, "Temporary failure in name resolution", "does not reach the Internet"),
         (31, "CondaHTTPError: HTTP 000", "does not reach the Internet"),
         (30, "ERROR: No matching distribution found for torch>=2", "no package 'torch>=2'"),
+        (30, "ERROR: Package 'x' requires a different Python: 3.11.2", "no package 'x'"),
         (22, "jupyter-hpc: fault python/9 none", "no module command"),
         (22, "jupyter-hpc: offer python/3.11\njupyter-hpc: fault python/9", "python/3.11"),
         (20, "jupyter-hpc: fault none", "has no Python"),
