@@ -21,6 +21,7 @@ from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.errors import UsageError
+from jupyter_hpc.text import printable
 
 #: The profile "demo" finds its cluster through this variable.
 FOLDER_VARIABLE = "JUPYTER_HPC_DEMO"
@@ -34,9 +35,12 @@ FOLDER_VARIABLE = "JUPYTER_HPC_DEMO"
 )
 @click.option("--mfa", is_flag=True, help="Ask for a password and a code at the login.")
 @click.option("--wait", type=click.IntRange(0, 3600), default=0, help="Seconds a job waits.")
+@click.option("--slurm", metavar="RELEASE", help="Answer as Slurm 20.11, 22.05, 24.11 or 26.05.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Local port.")
 @click.option("--no-browser", is_flag=True, help="Do not open the browser.")
-def demo(folder: Path | None, mfa: bool, wait: int, port: int | None, no_browser: bool) -> int:
+def demo(
+    folder: Path | None, mfa: bool, wait: int, slurm: str | None, port: int | None, no_browser: bool
+) -> int:
     """Try everything on a cluster inside this program.
 
     It has a login host and two nodes behind it, a queue, and simulated GPUs; it is
@@ -48,7 +52,22 @@ def demo(folder: Path | None, mfa: bool, wait: int, port: int | None, no_browser
     where = (folder or default).expanduser().absolute()
     os.environ[FOLDER_VARIABLE] = str(where)
     options = ConnectOptions(name="demo", port=port)
-    return asyncio.run(_demo(where, options, mfa=mfa, wait=wait, browser=not no_browser))
+    release = _release(slurm)
+    return asyncio.run(
+        _demo(where, options, mfa=mfa, wait=wait, release=release, browser=not no_browser)
+    )
+
+
+def _release(asked: str | None) -> str:
+    """The release that the demo answers as; UsageError for one that it does not know."""
+    from jupyter_hpc.demo.slurm.version import DEFAULT_RELEASE, VERSIONS
+
+    if asked is not None and asked not in VERSIONS:
+        raise UsageError(
+            f"The demo cannot answer as Slurm {printable(asked, 40)}.",
+            f"It knows {', '.join(VERSIONS)}.",
+        )
+    return asked or DEFAULT_RELEASE
 
 
 def _require_jupyterlab() -> None:
@@ -63,11 +82,11 @@ def _require_jupyterlab() -> None:
 
 
 async def _demo(
-    folder: Path, options: ConnectOptions, *, mfa: bool, wait: int, browser: bool
+    folder: Path, options: ConnectOptions, *, mfa: bool, wait: int, release: str, browser: bool
 ) -> int:
     from jupyter_hpc.cli.demo_session import DemoManager, DemoRecords
     from jupyter_hpc.connect.ssh.prompts import NoPrompter, terminal_prompter
-    from jupyter_hpc.demo.cluster import DemoCluster
+    from jupyter_hpc.demo.cluster import DemoCluster, Mode
 
     terminal = sys.stderr.isatty()
     view = LiveView() if terminal else LineView()
@@ -92,7 +111,8 @@ async def _demo(
     def stop() -> None:
         manager.ask(SessionCommand.STOP)
 
-    async with DemoCluster(folder, "mfa" if mfa else "key", queue_delay=float(wait)) as cluster:
+    mode: Mode = "mfa" if mfa else "key"
+    async with DemoCluster(folder, mode, queue_delay=float(wait), slurm=release) as cluster:
         click.echo(f"The demo cluster runs in {folder}.", err=True)
         click.echo(f"Reach it with ssh, too: ssh -F {cluster.ssh_config} {cluster.login}", err=True)
         if mfa:

@@ -32,6 +32,7 @@ from jupyter_hpc.demo.slurm.inventory import Inventory, standard
 from jupyter_hpc.demo.slurm.jobs import Job
 from jupyter_hpc.demo.slurm.server import ControlServer
 from jupyter_hpc.demo.slurm.steps import Launcher
+from jupyter_hpc.demo.slurm.version import DEFAULT_RELEASE, VERSIONS
 from jupyter_hpc.demo.spawner import Spawner
 from jupyter_hpc.demo.ssh_files import LOGIN, write_ssh_files
 from jupyter_hpc.demo.ssh_server import Credentials, SshHosts
@@ -56,9 +57,12 @@ class DemoCluster:
         *,
         queue_delay: float = 0.0,
         kill_wait: float = 5.0,
+        slurm: str = DEFAULT_RELEASE,
     ) -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {MODES}, not {mode!r}")
+        if slurm not in VERSIONS:
+            raise ValueError(f"slurm must be one of {', '.join(VERSIONS)}, not {slurm!r}")
         self.folder = Path(folder).expanduser().absolute()
         self.mode = mode
         self.password = secrets.token_hex(4) if mode == "mfa" else ""
@@ -66,6 +70,7 @@ class DemoCluster:
         self.port = 0
         self._queue_delay = queue_delay
         self._kill_wait = kill_wait
+        self._slurm = slurm
         self._marker = secrets.token_hex(8)
         self._closing = contextlib.AsyncExitStack()
 
@@ -107,6 +112,7 @@ class DemoCluster:
             os.getgid(),
             queue_delay=self._queue_delay,
             kill_wait=self._kill_wait,
+            slurm=self._slurm,
         )
         hosts = [LOGIN, *self.inventory.nodes]
         self.layout: Layout = layouts.prepare(self.folder, hosts)

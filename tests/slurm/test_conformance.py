@@ -11,7 +11,9 @@ import pytest
 import pytest_asyncio
 
 from jupyter_hpc.demo.cluster import DemoCluster
+from jupyter_hpc.demo.slurm.version import DEFAULT_RELEASE
 from jupyter_hpc.runner import Runner
+from tests.cluster.roots import default_release
 from tests.slurm.bench import Bench
 from tests.slurm.checks import CHECKS, Check
 from tests.slurm.checks.ending import start_the_late_job
@@ -36,7 +38,8 @@ async def bench(
         yield made
         await made.client.cancel([made.late_job])
         return
-    async with DemoCluster(tmp_path_factory.mktemp("demo")) as demo:
+    release = default_release() or DEFAULT_RELEASE
+    async with DemoCluster(tmp_path_factory.mktemp("demo"), slurm=release) as demo:
         environment = demo.host_environment(demo.login)
         user = pwd.getpwuid(os.getuid()).pw_name
         runner = PlainRunner(environment, environment["HOME"])

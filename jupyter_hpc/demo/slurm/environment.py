@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from jupyter_hpc.demo.slurm.inventory import Inventory
 from jupyter_hpc.demo.slurm.jobs import Job, Share, Step
 from jupyter_hpc.demo.slurm.units import write_hostlist
+from jupyter_hpc.demo.slurm.version import names_both_tres
 
 #: Names of the variables that limit a program to some GPUs, one per vendor.
 _GPU_LISTS = ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES")
@@ -71,6 +72,9 @@ def allocation_variables(job: Job, inventory: Inventory) -> dict[str, str]:
             SLURM_ARRAY_TASK_MAX=str(job.array.highest),
             SLURM_ARRAY_TASK_STEP=str(job.array.step),
         )
+    if names_both_tres(inventory.slurm) and job.start:
+        variables["SLURM_JOB_START_TIME"] = str(int(job.start))
+        variables["SLURM_JOB_END_TIME"] = str(int(job.end_expected))
     if job.restarts:
         variables["SLURM_RESTART_COUNT"] = str(job.restarts)
     return variables

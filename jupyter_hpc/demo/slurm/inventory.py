@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jupyter_hpc.demo.slurm.version import DEFAULT_RELEASE
+
 HOUR = 3600
 DAY = 24 * HOUR
 
@@ -78,6 +80,8 @@ class Inventory:
     min_job_age: float = 300.0
     #: Seconds that every job waits at least, to make the queue visible.
     queue_delay: float = 0.0
+    #: The release of Slurm whose answers it gives; see version.py.
+    slurm: str = DEFAULT_RELEASE
 
     @property
     def default_partition(self) -> str:
@@ -85,7 +89,13 @@ class Inventory:
 
 
 def standard(
-    user: str, uid: int, gid: int, *, queue_delay: float = 0.0, kill_wait: float = 5.0
+    user: str,
+    uid: int,
+    gid: int,
+    *,
+    queue_delay: float = 0.0,
+    kill_wait: float = 5.0,
+    slurm: str = DEFAULT_RELEASE,
 ) -> Inventory:
     """The cluster that `jupyter-hpc demo` starts."""
     nodes = [
@@ -116,4 +126,5 @@ def standard(
         default_qos="normal",
         queue_delay=queue_delay,
         kill_wait=kill_wait,
+        slurm=slurm,
     )

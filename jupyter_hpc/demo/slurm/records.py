@@ -15,7 +15,12 @@ from jupyter_hpc.demo.slurm.units import (
     write_moment,
     write_span,
 )
-from jupyter_hpc.demo.slurm.version import VERSION
+from jupyter_hpc.demo.slurm.version import (
+    VERSIONS,
+    names_arguments,
+    names_both_tres,
+    names_shared_errors,
+)
 
 Record = list[list[str]]
 
@@ -103,7 +108,7 @@ def job_record(
             f"CPUs/Task={request.cpus_per_task}",
             "ReqB:S:C:T=0:0:*:*",
         ],
-        [f"TRES={facts.tres(job, inventory)}"],
+        *_tres(job, inventory),
         [
             "Socks/Node=*",
             f"NtasksPerN:B:S:C={request.tasks_per_node or 0}:0:*:*",
@@ -122,7 +127,7 @@ def job_record(
             "Licenses=(null)",
             "Network=(null)",
         ],
-        [f"Command={request.command or '(null)'}"],
+        [f"Command={_command(job, inventory) or '(null)'}"],
         [f"WorkDir={request.work_dir}"],
     ]
     if request.comment:
@@ -130,13 +135,32 @@ def job_record(
     if job.script is not None:
         out = output_path(job, "stdout")
         error = output_path(job, "stderr")
+        if error == out and not names_shared_errors(inventory.slurm):
+            error = ""
         record += [[f"StdErr={error}"], [f"StdIn={request.stdin}"], [f"StdOut={out}"]]
-    record.append(["Power="])
+    if not names_both_tres(inventory.slurm):
+        record.append(["Power="])
     for what in ("job", "node", "task"):
         asked = facts.tres_per(job, what)
         if asked != "N/A":
             record.append([f"TresPer{what.capitalize()}={asked}"])
     return [*record, [""]]
+
+
+def _tres(job: Job, inventory: Inventory) -> list[list[str]]:
+    """What was asked for and given; one entry for both up to 22.05."""
+    shown = facts.tres(job, inventory)
+    if not names_both_tres(inventory.slurm):
+        return [[f"TRES={shown}"]]
+    return [[f"ReqTRES={shown}"], [f"AllocTRES={shown if job.shares else '(null)'}"]]
+
+
+def _command(job: Job, inventory: Inventory) -> str:
+    """The script, with its arguments where the release names them."""
+    command, arguments = job.request.command, job.request.arguments
+    if names_arguments(inventory.slurm) or not arguments:
+        return command
+    return command.removesuffix(" " + " ".join(arguments))
 
 
 def _on_node(share: Share, inventory: Inventory) -> list[str]:
@@ -206,6 +230,7 @@ def node_record(node: Node, controller: Controller, form: str | None) -> Record:
     names = [p.name for p in controller.inventory.partitions.values() if node.name in p.nodes]
     features = ",".join(node.features) or "(null)"
     started = write_moment(controller.started, form)
+    version = VERSIONS[controller.inventory.slurm]
     configured = f"cpu={node.cpus},mem={node.memory_mb}M,billing={node.cpus}"
     used = f"cpu={cpus},mem={write_memory(memory)}" if cpus else ""
     if node.gpus:
@@ -218,7 +243,7 @@ def node_record(node: Node, controller: Controller, form: str | None) -> Record:
         [f"AvailableFeatures={features}"],
         [f"ActiveFeatures={features}"],
         [f"Gres={node.gres}"],
-        [f"NodeAddr={node.name}", f"NodeHostName={node.name}", f"Version={VERSION}"],
+        [f"NodeAddr={node.name}", f"NodeHostName={node.name}", f"Version={version}"],
         ["OS=demo "],
         [
             f"RealMemory={node.memory_mb}",

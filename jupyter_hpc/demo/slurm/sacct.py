@@ -21,7 +21,7 @@ from jupyter_hpc.demo.slurm.units import (
     write_moment,
     write_span,
 )
-from jupyter_hpc.demo.slurm.version import VERSION_LINE
+from jupyter_hpc.demo.slurm.version import version_line
 
 OPTIONS = table(
     {
@@ -215,7 +215,7 @@ async def sacct(call: Call, controller: Controller) -> int:
         lines = [f"sacct: error:  {word}" for word in words]
         raise BadCommand("sacct: error: Unknown arguments:", *lines)
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     fields = fields_of("sacct", options, DEFAULT, FIELDS)
     jobs = _select(options, controller)

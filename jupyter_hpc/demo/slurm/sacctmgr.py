@@ -11,7 +11,7 @@ from jupyter_hpc.demo.slurm.inventory import Account, Inventory, Qos
 from jupyter_hpc.demo.slurm.listing import Field, chosen_fields, listing
 from jupyter_hpc.demo.slurm.options import BadCommand, parse, table
 from jupyter_hpc.demo.slurm.units import write_span
-from jupyter_hpc.demo.slurm.version import VERSION_LINE
+from jupyter_hpc.demo.slurm.version import version_line
 
 OPTIONS = table(
     {
@@ -91,7 +91,7 @@ async def sacctmgr(call: Call, controller: Controller) -> int:
     pairs, words = parse("sacctmgr", call.arguments, OPTIONS)
     options = dict(pairs)
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     verb = words[0].lower() if words else ""
     if verb in ("add", "create", "modify", "delete", "remove"):

@@ -12,7 +12,8 @@ from jupyter_hpc.demo.slurm.controller import Controller
 from jupyter_hpc.demo.slurm.environment import allocation_variables
 from jupyter_hpc.demo.slurm.jobs import COMPLETED, PENDING, RUNNING, Job, Request
 from jupyter_hpc.demo.slurm.request import build_request, read_options
-from jupyter_hpc.demo.slurm.version import VERSION_LINE
+from jupyter_hpc.demo.slurm.units import write_hostlist
+from jupyter_hpc.demo.slurm.version import says_ready, version_line
 
 UNABLE = "Unable to allocate resources"
 
@@ -21,7 +22,7 @@ async def salloc(call: Call, controller: Controller) -> int:
     """Answer one salloc."""
     options, command = read_options("salloc", call.arguments, call.environment)
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     no_shell = "no-shell" in options
     name = "no-shell" if no_shell else "interactive"
@@ -46,6 +47,8 @@ async def salloc(call: Call, controller: Controller) -> int:
         return code
     if not quiet:
         call.say(f"Granted job allocation {job.id}")
+        if says_ready(controller.inventory.slurm):
+            call.say(f"Nodes {write_hostlist(job.node_names)} are ready for job")
     if no_shell:
         return 0
     argv = command or [login_shell()]

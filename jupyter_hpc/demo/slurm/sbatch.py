@@ -18,7 +18,7 @@ from jupyter_hpc.demo.slurm.jobs import Job, Request
 from jupyter_hpc.demo.slurm.options import BadCommand
 from jupyter_hpc.demo.slurm.request import build_request, read_options, script_options
 from jupyter_hpc.demo.slurm.units import read_numbers, write_hostlist, write_moment
-from jupyter_hpc.demo.slurm.version import VERSION_LINE
+from jupyter_hpc.demo.slurm.version import version_line
 
 FAILED = "Batch job submission failed"
 #: The most tasks that an array may have, and the number that its tasks stay below.
@@ -29,7 +29,7 @@ async def sbatch(call: Call, controller: Controller) -> int:
     """Answer one sbatch."""
     options, words = read_options("sbatch", call.arguments, call.environment)
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     script, name, path = await _script(call, options, words)
     given = script_options(script)

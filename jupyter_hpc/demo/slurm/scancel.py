@@ -10,7 +10,7 @@ from jupyter_hpc.demo.slurm.jobs import RUNNING, STATES, Job
 from jupyter_hpc.demo.slurm.options import BadCommand, parse, table
 from jupyter_hpc.demo.slurm.request import signal_number
 from jupyter_hpc.demo.slurm.steps import send_to_step
-from jupyter_hpc.demo.slurm.version import VERSION_LINE
+from jupyter_hpc.demo.slurm.version import version_line
 
 OPTIONS = table(
     {
@@ -38,7 +38,7 @@ async def scancel(call: Call, controller: Controller) -> int:
     pairs, words = parse("scancel", call.arguments, OPTIONS)
     options = dict(pairs)
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     filters = {"account", "jobname", "name", "me", "partition", "qos", "state", "user"}
     if not words and not filters & set(options):

@@ -13,7 +13,7 @@ from jupyter_hpc.demo.slurm.options import BadCommand, parse, table
 from jupyter_hpc.demo.slurm.records import job_record, node_record, partition_record
 from jupyter_hpc.demo.slurm.request import expand_hosts
 from jupyter_hpc.demo.slurm.units import read_time
-from jupyter_hpc.demo.slurm.version import VERSION, VERSION_LINE
+from jupyter_hpc.demo.slurm.version import VERSIONS, version_line
 
 OPTIONS = table(
     {"all": "a", "details": "d", "oneliner": "o", "quiet": "Q", "verbose": "v", "version": "V"}
@@ -27,7 +27,7 @@ async def scontrol(call: Call, controller: Controller) -> int:
     pairs, words = parse("scontrol", call.arguments, OPTIONS)
     options = dict(pairs)
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     if not words:
         raise BadCommand("scontrol: error: the demo cluster has no interactive scontrol")
@@ -89,7 +89,7 @@ def _config(controller: Controller) -> str:
         "InactiveLimit": "0 sec",
         "KillWait": f"{inventory.kill_wait:.0f} sec",
         "MinJobAge": f"{inventory.min_job_age:.0f} sec",
-        "SLURM_VERSION": VERSION,
+        "SLURM_VERSION": VERSIONS[controller.inventory.slurm],
         "SlurmctldHost[0]": inventory.login,
     }
     now = time.strftime("%Y-%m-%dT%H:%M:%S")

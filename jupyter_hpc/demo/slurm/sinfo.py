@@ -12,7 +12,7 @@ from jupyter_hpc.demo.slurm.controller import Controller
 from jupyter_hpc.demo.slurm.inventory import Node, Partition
 from jupyter_hpc.demo.slurm.options import parse, table
 from jupyter_hpc.demo.slurm.units import write_hostlist, write_span
-from jupyter_hpc.demo.slurm.version import VERSION_LINE
+from jupyter_hpc.demo.slurm.version import version_line
 
 OPTIONS = table(
     {
@@ -114,7 +114,7 @@ async def sinfo(call: Call, controller: Controller) -> int:
     pairs, _ = parse("sinfo", call.arguments, OPTIONS)
     options = dict(pairs)
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     by_node = "Node" in options
     rows = _rows(controller, options, by_node=by_node, whole="summarize" in options)

@@ -20,7 +20,7 @@ from jupyter_hpc.demo.slurm.units import (
     write_moment,
     write_span,
 )
-from jupyter_hpc.demo.slurm.version import VERSION_LINE
+from jupyter_hpc.demo.slurm.version import version_line
 
 OPTIONS = table(
     {
@@ -170,7 +170,7 @@ async def squeue(call: Call, controller: Controller) -> int:
     if rest:
         raise BadCommand(f"squeue: error: Unrecognized option: {rest[0]}")
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     jobs = _select(options, controller)
     rows = _rows(jobs, controller, call, every_task="array" in options)

@@ -18,7 +18,7 @@ from jupyter_hpc.demo.slurm.salloc import job_from, wait_for_allocation
 from jupyter_hpc.demo.slurm.step_output import StepFiles
 from jupyter_hpc.demo.slurm.step_watch import StepWatch
 from jupyter_hpc.demo.slurm.steps import find_program
-from jupyter_hpc.demo.slurm.version import VERSION_LINE
+from jupyter_hpc.demo.slurm.version import version_line
 from jupyter_hpc.demo.spawner import SpawnFailed
 
 #: Exit codes of a task whose program cannot be executed, by errno.
@@ -29,7 +29,7 @@ async def srun(call: Call, controller: Controller) -> int:
     """Answer one srun."""
     options, command = read_options("srun", call.arguments, call.environment)
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     if not command:
         raise BadCommand("srun: fatal: No command given to execute.")

@@ -11,7 +11,7 @@ from jupyter_hpc.demo.slurm.controller import Controller
 from jupyter_hpc.demo.slurm.jobs import Job
 from jupyter_hpc.demo.slurm.listing import Field, fields_of, listing
 from jupyter_hpc.demo.slurm.options import parse, table
-from jupyter_hpc.demo.slurm.version import VERSION_LINE
+from jupyter_hpc.demo.slurm.version import version_line
 
 OPTIONS = table(
     {
@@ -87,7 +87,7 @@ async def sshare(call: Call, controller: Controller) -> int:
     pairs, _ = parse("sshare", call.arguments, OPTIONS)
     options = dict(pairs)
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     fields = fields_of("sshare", options, DEFAULT, FIELDS)
     call.out(listing(fields, _rows(controller, own_only="Users" in options), options))

@@ -15,7 +15,7 @@ from jupyter_hpc.demo.slurm.jobs import Step
 from jupyter_hpc.demo.slurm.listing import Field, fields_of, listing
 from jupyter_hpc.demo.slurm.options import BadCommand, parse, table
 from jupyter_hpc.demo.slurm.units import write_span
-from jupyter_hpc.demo.slurm.version import VERSION_LINE
+from jupyter_hpc.demo.slurm.version import version_line
 
 OPTIONS = table(
     {
@@ -67,7 +67,7 @@ async def sstat(call: Call, controller: Controller) -> int:
     pairs, _ = parse("sstat", call.arguments, OPTIONS)
     options = dict(pairs)
     if "version" in options:
-        call.out(VERSION_LINE)
+        call.out(version_line(controller.inventory.slurm))
         return 0
     fields = fields_of("sstat", options, DEFAULT, FIELDS)
     rows: list[Row] = []
