@@ -51,6 +51,8 @@ class Client(asyncssh.SSHClient):
         self.asking = False
         #: An agent is at work; a key in a token may wait for a finger.
         self.signing = False
+        #: The host has an answer and says nothing yet: it may wait for a push on a phone.
+        self.judged = False
         #: The key that the host showed and that no known_hosts file has.
         self.unknown_key: asyncssh.SSHKey | None = None
 
@@ -132,6 +134,7 @@ class Client(asyncssh.SSHClient):
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Any
     ) -> Sequence[str] | None:
+        self.judged = False
         # Named as ssh names it: a host could else ask for the passphrase of a local key.
         who = f"({self._settings.user}@{self._name})"
         fields = tuple(Field(f"{who} {text}", echo) for text, echo in prompts)
@@ -141,7 +144,15 @@ class Client(asyncssh.SSHClient):
             return []
         answers = await self._ask(Question(self._name, fields, name, instructions))
         self._note_answer("keyboard-interactive")
+        self.judged = True
         return answers
+
+    def tell_wait(self, left: float) -> None:
+        """Say what a login waits for, and for how long it still does."""
+        self._prompter.tell(
+            f"Waiting for {self._name} to accept the answer; if it has sent a request to your "
+            f"phone, approve it there. {left:.0f} s left."
+        )
 
     async def unlock(self, path: str) -> asyncssh.SSHKey | None:
         """The key of a file with a passphrase; see keys.LockedKeyPair."""

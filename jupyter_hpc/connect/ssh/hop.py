@@ -59,6 +59,11 @@ _KEEPALIVE_SECONDS = 15
 _KEEPALIVE_COUNT = 40
 
 
+#: A push to a phone is waited for so long, and told of every so often; Duo gives up after 60 s.
+_MAX_APPROVAL_SECONDS = 90.0
+_TOLD_SECONDS = 5.0
+
+
 @dataclass(frozen=True)
 class Hop:
     """An open connection to one host."""
@@ -207,6 +212,7 @@ async def _patiently(
     """Wait for the handshake; the time of open questions does not count."""
     timeout, quiet = limits
     step, spent, silent, received = min(0.25, quiet / 5), 0.0, 0.0, -1
+    judged = 0.0
     try:
         while not task.done():
             await asyncio.wait({task}, timeout=step)
@@ -214,8 +220,12 @@ async def _patiently(
                 break
             heard = carrier is None or carrier.received != received
             received = carrier.received if carrier is not None else 0
-            ours = client.asking or client.signing
-            spent += 0.0 if client.asking else step
+            before, judged = judged, judged + step if client.judged else 0.0
+            if judged and before // _TOLD_SECONDS < judged // _TOLD_SECONDS:
+                client.tell_wait(_MAX_APPROVAL_SECONDS - judged)
+            approving = 0.0 < judged < _MAX_APPROVAL_SECONDS
+            ours = client.asking or client.signing or approving
+            spent += 0.0 if client.asking or approving else step
             silent = 0.0 if heard or ours else silent + step
             if spent >= timeout or silent >= quiet:
                 what = f"finish within {timeout:g}" if spent >= timeout else f"go on for {quiet:g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import subprocess
 from collections.abc import AsyncIterator, Sequence
@@ -86,7 +87,8 @@ class Server(asyncssh.SSHServer):
         self._site.attempts.append("keyboard-interactive")
         return self._challenge()
 
-    def validate_kbdint_response(self, username: str, responses: Sequence[str]) -> Any:
+    async def validate_kbdint_response(self, username: str, responses: Sequence[str]) -> Any:
+        await asyncio.sleep(self._site.push_seconds)  # sleep: the person looks for the phone
         expected = self._site.challenges[self._round][1]
         if list(responses) != expected:
             return False
@@ -107,6 +109,8 @@ class Site:
     challenges: list[tuple[list[str], list[str]]] = field(default_factory=list)
     key: asyncssh.SSHKey | None = None
     banner: str = ""
+    #: So long it takes until an answer is judged.
+    push_seconds: float = 0.0
     attempts: list[str] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
     port: int = 0

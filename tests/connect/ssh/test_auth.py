@@ -12,11 +12,13 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from jupyter_hpc.connect.ssh import hop
 from jupyter_hpc.connect.ssh.login import KeyRing, open_login
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.errors import (
     AuthenticationFailed,
     PromptNeeded,
+    Unreachable,
 )
 from tests.connect.ssh.helpers import Person, Site, login_works, write_home, write_key
 from tests.waiting import eventually
@@ -77,6 +79,19 @@ async def test_any_number_of_questions(home: Path) -> None:
     assert [[f.text for f in q.fields] for q in person.asked] == shown
     assert person.asked[0].title == "Login" and person.asked[0].text == "Second factor"
     assert site.attempts == ["keyboard-interactive"]
+
+
+async def test_a_push_is_waited_for_with_a_countdown(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hop, "_TOLD_SECONDS", 0.5)
+    async with Site(challenges=[(["Option:"], ["1"])], push_seconds=2.0).open() as site:
+        person = Person([["1"]])
+        (await open_login(write_home(home, site), person, timeout=1.0)).close()
+        assert "approve it there. 8" in person.told[0] and len(person.told) >= 2
+        monkeypatch.setattr(hop, "_MAX_APPROVAL_SECONDS", 0.5)
+        with pytest.raises(Unreachable, match="did not finish within"):
+            await open_login(write_home(home, site), Person([["1"]]), timeout=0.5)
 
 
 async def test_a_wrong_code_does_not_lead_to_a_password_prompt(home: Path) -> None:
