@@ -222,7 +222,7 @@ def results(job_id: str, on: str | None, output: Path | None) -> int:
         click.echo(f"Job {job_id} has no results yet.")
     for file in fetched.written:
         if file.name == CHANGED:
-            told = f"Files that the run had only links to were changed while it ran: {file}"
+            told = f"Files outside of the run's folder were changed while it ran: {file}"
             click.echo(printable(told), err=True)
     if ending:
         click.echo(printable(ending), err=bool(count))

@@ -271,9 +271,11 @@ def _show_findings(prepared: batch.Prepared, *, errors: bool) -> None:
     findings = [found for found in prepared.findings if errors or found.severity != "error"]
     for notice in prepared.conversion.notices:
         click.echo(printable(f"note, cell {notice.cell}: {notice.message}"), err=True)
-    if prepared.overwritten:
-        names = ", ".join(prepared.overwritten)
-        click.echo(printable(f"note: will be overwritten: {names} (not with --isolate)"), err=True)
+    written = prepared.overwritten
+    for names, effect in ((written.replaced, "overwritten"), (written.added_to, "appended to")):
+        if names:
+            told = f"note: will be {effect}: {', '.join(names)} (not with --isolate)"
+            click.echo(printable(told), err=True)
     for step in prepared.conversion.prepare:
         click.echo(printable(f"run on the login node first: {step.command}"), err=True)
     for found in findings:

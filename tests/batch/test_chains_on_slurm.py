@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
-import shutil
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tests.batch.test_on_slurm import SMALL, User, alice, logs
+from tests.batch.torch_site import torch_site
 from tests.cluster.layout import ENV_PATH
-from tests.tools import ROOT
 
 __all__ = ["alice"]
 
@@ -90,10 +86,9 @@ def test_the_parts_that_an_end_cancels_are_explained(alice: User) -> None:
     assert job.isdigit()
 
 
-LIGHTNING = ("torch==2.13.0", "lightning==2.6.6")
-#: A model that prints its epochs, each a second long.
+#: A model that prints its epochs, each a second long in the first parts of a chain.
 LIGHT = [
-    "import time, torch, lightning as L\nEPOCHS = 200",
+    "import os, time, torch, lightning as L\nEPOCHS = 400",
     "class Model(L.LightningModule):\n"
     "    def __init__(self):\n"
     "        super().__init__()\n"
@@ -102,7 +97,7 @@ LIGHT = [
     "        return self.layer(batch[0]).pow(2).mean()\n"
     "    def on_train_epoch_start(self):\n"
     "        print('epoch', self.current_epoch, flush=True)\n"
-    "        time.sleep(1)\n"
+    "        time.sleep(int(os.environ.get('SLURM_ARRAY_TASK_ID', 1)) < 3)\n"
     "    def configure_optimizers(self):\n"
     "        return torch.optim.SGD(self.parameters(), lr=0.1)",
     "rows = torch.utils.data.TensorDataset(torch.randn(8, 4))\n"
@@ -112,46 +107,53 @@ LIGHT = [
 ]
 
 
-def lightning() -> Path:
-    """A folder with torch and Lightning for the system's Python, fetched once (a gigabyte)."""
-    cache = ROOT / ".cache"
-    folder = cache / "lightning-2.6.6"
-    cache.mkdir(exist_ok=True)
-    with open(cache / "lightning.lock", "wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            fresh = folder.with_name(f"{folder.name}.new")
-            shutil.rmtree(fresh, ignore_errors=True)
-            pip = [sys.executable, "-m", "pip", "--python", "/usr/bin/python3", "install"]
-            done = subprocess.run(
-                [*pip, "--quiet", "--target", str(fresh), *LIGHTNING],
-                capture_output=True, text=True, timeout=600,
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
-            fresh.rename(folder)
-    return folder
+class Training:
+    """A job of LIGHT whose parts end at real time limits."""
+
+    def __init__(self, user: User, notebook: str, *words: str) -> None:
+        # The warning is two minutes by default, which is all that a part of these has.
+        settings = ["env", "SBATCH_SIGNAL=B:USR1@30", f"PYTHONPATH={torch_site(user)}"]
+        asked = ["--time", "2", "--cpus", "1", "--mem", "2G", "--gpus", "0", *words, "--json"]
+        program = f"{ENV_PATH}/bin/jupyter-hpc"
+        submitted = json.loads(user.shell([*settings, program, "submit", notebook, *asked]))
+        folder = Path(submitted["run_dir"]).relative_to("/home/alice")
+        self.job, self.run = submitted["job_id"], user.cluster.home("alice") / folder
+
+    def epochs(self) -> list[int]:
+        """All epochs that were begun, in their order."""
+        return [int(number) for number in re.findall(r"^epoch (\d+)", logs(self.run), re.M)]
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(1200)
-def test_a_lightning_chain_of_three_goes_on_over_real_time_limits(alice: User) -> None:
-    site = alice.path / "site"
-    if subprocess.run(["cp", "-al", str(lightning()), str(site)]).returncode:
-        subprocess.run(["cp", "-a", str(lightning()), str(site)], check=True)
+@pytest.mark.timeout(1500)
+def test_lightning_goes_on_over_real_time_limits(alice: User) -> None:
+    """A chain of three, a requeue, and one that gets nowhere, beside each other."""
     alice.notebook("light.ipynb", LIGHT)
-    # The warning is two minutes by default, which is all that a part of this test has.
-    settings = ["env", "SBATCH_SIGNAL=B:USR1@30", f"PYTHONPATH={alice.folder}/site"]
-    words = ["--time", "2", "--cpus", "1", "--mem", "2G", "--gpus", "0", "--chain", "3"]
-    submitted = alice.shell(
-        [*settings, f"{ENV_PATH}/bin/jupyter-hpc", "submit", "light.ipynb", *words, "--json"]
+    nothing = "plugins=[L.pytorch.plugins.environments.SLURMEnvironment(auto_requeue=False)]"
+    alice.notebook(
+        "stuck.ipynb", [cell.replace("logger=", f"{nothing}, logger=") for cell in LIGHT]
     )
-    folder = Path(json.loads(submitted)["run_dir"]).relative_to("/home/alice")
-    run = alice.cluster.home("alice") / folder
-    alice.wait_for_end(900)
-    parts = [file.read_text() for file in sorted((run / "logs").glob("*.out"))]
+    stuck = Training(alice, "stuck.ipynb", "--requeue")
+    requeued = Training(alice, "light.ipynb", "--requeue", "--set", "EPOCHS=130")
+    chain = Training(alice, "light.ipynb", "--chain", "3")
+
+    def left() -> str:
+        asked = ["squeue", "--noheader", "--format=%i/%r"]
+        return alice.cluster.run("login1", asked).stdout.strip()
+
+    alice.waiting(lambda: left() == f"{stuck.job}/JobHeldUser", 1200)
+    parts = [file.read_text() for file in sorted((chain.run / "logs").glob("*.out"))]
+    assert len(parts) == 3, parts
     epochs = [[int(number) for number in re.findall(r"^epoch (\d+)", text, re.M)] for text in parts]
-    assert len(parts) == 3 and epochs[0][0] == 0, parts
+    assert epochs[0][0] == 0, parts
     for earlier, later in pairwise(epochs):
         assert 0 < later[0] <= earlier[-1] + 1 and later[0] > earlier[0], epochs
-    assert epochs[-1][-1] == 199 and "fitted" in parts[-1]
-    assert (run / "output" / "DONE").exists()
+    assert epochs[-1][-1] == 399 and "fitted" in parts[-1]
+    assert (chain.run / "output" / "DONE").exists()
+
+    went_on = requeued.epochs()
+    assert went_on == sorted(went_on) and went_on[-1] == 129, went_on
+    assert "goes on from there" in logs(requeued.run) and (requeued.run / "output/DONE").exists()
+
+    assert stuck.epochs().count(0) == 2, logs(stuck.run)
+    assert "2 parts left no newer checkpoint than they found" in logs(stuck.run)

@@ -18,17 +18,25 @@ _COMMANDS: tuple[tuple[re.Pattern[str], Effect], ...] = (
     (re.compile(r"\b(?:cp|mv|rsync)\s[^\n;|&]*\s" + _WORD + r"\s*(?=$|[\n;|&])"), "file"),
     (re.compile(r"\btouch\s+" + _WORD), "file"),
 )
+#: `>> log.txt`, `tee -a log.txt`, `touch log.txt`
+_ADDS = re.compile(r"[12&]?>>|tee\s+-a\b|touch\b")
 _EXPANDED = re.compile(r"\{(\w+)\}|\$\{?(\w+)\}?|\{[^{}\n]*\}")
 
 
-def shell_paths(line: str, value_of: Callable[[str], list[str]]) -> Iterator[tuple[str, Effect]]:
-    """Each path with what happens to it; `value_of` knows the notebook's variables."""
+def shell_paths(
+    line: str, value_of: Callable[[str], list[str]]
+) -> Iterator[tuple[str, Effect, bool]]:
+    """Each path with what happens to it, and whether what it holds stays.
+
+    `value_of` knows the notebook's variables.
+    """
     for pattern, effect in ((_REDIRECTED, "file"), *_COMMANDS):
         for found in pattern.finditer(line):
             word = found["word"].strip("\"'")
             if word.startswith(("-", "/dev/")):
                 continue
-            yield _expanded(word, value_of), effect
+            adds = _ADDS.match(found[0]) is not None
+            yield _expanded(word, value_of), effect, adds
 
 
 def _expanded(word: str, value_of: Callable[[str], list[str]]) -> str:

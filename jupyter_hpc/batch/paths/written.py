@@ -25,6 +25,11 @@ _CELL = re.compile(r"# %% \[cell (\d+)")
 _MODE = re.compile(r"[rwaxbtcnU+]{1,4}")
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _DATABASE = "sqlite:///"
+_CHDIR = frozenset({"os.chdir", "contextlib.chdir", f"{API}.cd", f"{API}.pushd"})
+#: Calls that add to a file that is there, unless they are told otherwise.
+_ADDING = frozenset(
+    {"FileHandler", "RotatingFileHandler", "TimedRotatingFileHandler", "basicConfig", "connect"}
+)
 _SHELL = (f"{API}.sh", f"{API}.sh_lines", f"{API}.run_script", "os.system", "subprocess.run")
 
 
@@ -42,6 +47,8 @@ class WrittenPath:
     #: Where that stands: the cell, if the code has the marks of a converted script, and the line.
     cell: int
     line: int
+    #: What is in the file stays, and more is added.
+    adds: bool = False
 
     @property
     def exact(self) -> bool:
@@ -67,7 +74,20 @@ def written_paths(code: str, given: Given | None = None) -> tuple[WrittenPath, .
         found = _Reader(tree, code, given or {}).read()
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    return tuple({(each.path, each.effect): each for each in reversed([*found])}.values())[::-1]
+    keyed = {(each.path, each.effect, each.adds): each for each in reversed([*found])}
+    return tuple(keyed.values())[::-1]
+
+
+def unknown_folders(code: str, given: Given | None = None) -> tuple[WrittenPath, ...]:
+    """Where the code changes to a folder that is not known before it runs."""
+    try:
+        tree = ast.parse(code)
+        reader = _Reader(tree, code, given or {})
+        for _ in reader.read():
+            pass
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(reader.lost)
 
 
 def overwritten(paths: Iterable[WrittenPath], names: Iterable[str]) -> tuple[str, ...]:
@@ -83,6 +103,10 @@ class _Reader:
         self.tree, self.scopes = tree, scopes(tree, given)
         self.modules = _imported(tree)
         self.cells = [(number, int(found[1])) for number, found in _marks(code)]
+        #: Where the code has gone by what was read so far, seen from where it starts.
+        self.folder = "."
+        #: Places where it goes to a folder that is not known.
+        self.lost: list[WrittenPath] = []
 
     def read(self) -> Iterator[WrittenPath]:
         yield from self._below(self.tree, self.scopes[self.tree])
@@ -101,10 +125,13 @@ class _Reader:
         name = dotted(node.func)
         first, dot, rest = name.partition(".")
         full = self.modules.get(first, first) + dot + rest
+        if full in _CHDIR:
+            self._goes_to(node, scope)
+            return
         if name in _SHELL:
             for line in _lines(node, scope):
-                for path, effect in shell_paths(line, lambda word: _value(word, scope)):
-                    yield from self._written(path, effect, "the shell", node)
+                for path, effect, adds in shell_paths(line, lambda word: _value(word, scope)):
+                    yield from self._written(path, effect, "the shell", node, adds)
             return
         last = node.func.attr if isinstance(node.func, ast.Attribute) else full.rpartition(".")[2]
         call = FUNCTIONS.get(full) or FUNCTIONS.get(name) or NAMES.get(last)
@@ -112,17 +139,34 @@ class _Reader:
             call = METHODS.get(last)
         if call is None or (call.effect == "mode" and not _writes(node, call, scope)):
             return
+        adds = _adds(node, call, last, scope)
         for path in _paths(node, call, scope):
-            yield from self._written(path, call.effect, name or last, node)
+            yield from self._written(path, call.effect, name or last, node, adds)
 
-    def _written(self, path: str, effect: Effect, by: str, node: ast.expr) -> Iterator[WrittenPath]:
+    def _goes_to(self, node: ast.Call, scope: Scope) -> None:
+        found = texts(node.args[0], scope) if node.args else [UNKNOWN]
+        path = found[0] if len(found) == 1 else UNKNOWN
+        self.folder = posixpath.normpath(_from(self.folder, path or "."))
+        if path == UNKNOWN:
+            place = WrittenPath(path, "folder", dotted(node.func), self._cell(node), node.lineno)
+            self.lost.append(place)
+
+    def _cell(self, node: ast.expr) -> int:
+        return next((cell for line, cell in reversed(self.cells) if line <= node.lineno), 0)
+
+    def _written(
+        self, path: str, effect: Effect, by: str, node: ast.expr, adds: bool = False
+    ) -> Iterator[WrittenPath]:
         if not path.strip() or "\0" in path or "\n" in path or _ADDRESS.match(path):
             return
-        path = posixpath.normpath(re.sub(r"\*+", UNKNOWN, path))
-        if path.strip("*/") == "":  # anything at all
-            return
-        cell = next((cell for line, cell in reversed(self.cells) if line <= node.lineno), 0)
-        yield WrittenPath(path, "file" if effect == "mode" else effect, by, cell, node.lineno)
+        path = re.sub(r"\*+", UNKNOWN, path)
+        cell = self._cell(node)
+        # A function that stands below a change of the folder may be called before it.
+        for each in dict.fromkeys((path, _from(self.folder, path))):
+            each = posixpath.normpath(each)
+            if each.strip("*/") != "":  # not anything at all
+                plain: Effect = "file" if effect == "mode" else effect
+                yield WrittenPath(each, plain, by, cell, node.lineno, adds)
 
 
 def _marks(code: str) -> Iterator[tuple[int, re.Match[str]]]:
@@ -167,9 +211,28 @@ def _ended(path: str, suffix: str) -> str:
     return path if not suffix or path.endswith((suffix, UNKNOWN)) else path + suffix
 
 
-def _writes(node: ast.Call, call: Call, scope: Scope) -> bool:
+def _from(folder: str, path: str) -> str:
+    """A path as seen from where the code starts, once it works in `folder`."""
+    return path if path.startswith("~") else posixpath.join(folder, path)
+
+
+def _modes(node: ast.Call, call: Call, scope: Scope) -> list[str]:
     value = _argument(node, call.mode_at, ("mode", "flag"))
-    modes = [call.mode] if value is None else texts(value, scope)
+    return [call.mode] if value is None else texts(value, scope)
+
+
+def _adds(node: ast.Call, call: Call, last: str, scope: Scope) -> bool:
+    """Whether what is in the file stays."""
+    if call.effect == "mode":
+        modes = _modes(node, call, scope)
+    else:
+        value = _argument(node, None, ("mode", "filemode"))
+        modes = texts(value, scope) if value is not None else ["a" if last in _ADDING else "w"]
+    return all("a" in mode for mode in modes)
+
+
+def _writes(node: ast.Call, call: Call, scope: Scope) -> bool:
+    modes = _modes(node, call, scope)
     return any(_MODE.fullmatch(mode) and set("wax+cn") & set(mode) for mode in modes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 
@@ -13,6 +14,7 @@ from jupyter_hpc.batch.preflight.imports import Needed
 from jupyter_hpc.batch.preflight.inputs import Input
 from jupyter_hpc.batch.preflight.probe import Answer, FailedLine
 from jupyter_hpc.batch.preflight.variables import Variable
+from jupyter_hpc.batch.runtime.job.patterns import lies_below
 from jupyter_hpc.slurm.cost import Cost
 from jupyter_hpc.text import printable
 
@@ -191,23 +193,67 @@ def input_findings(absent: Iterable[Input], unsent: Iterable[tuple[Input, str]])
     ]
 
 
-def shared_outputs(job: BatchJob, runs: Iterable[Iterable[WrittenPath]]) -> list[Finding]:
+def output_findings(
+    job: BatchJob,
+    runs: Iterable[Iterable[WrittenPath]],
+    written: Iterable[WrittenPath],
+    unknown: Iterable[WrittenPath],
+) -> list[Finding]:
+    """What is not kept with the run.
+
+    `runs` have what each run of a sweep writes, `written` what all of them do; `unknown` are the
+    places where the code changes to a folder that nobody knows before.
+    """
+    shared = _shared(runs)
+    found = [
+        _output_warning(
+            each,
+            f"Several of the {job.runs} runs write {printable(each.path, 200)}; what the "
+            "last one writes stays.",
+        )
+        for each in shared.values()
+    ]
+    if job.folder is None:
+        return found
+    source = os.path.realpath(job.folder.source)
+    found += [
+        _output_warning(
+            each,
+            f"{printable(each.path, 200)} is written by its full path, so it lands in the "
+            "notebook's folder and not in that of the run.",
+        )
+        for each in written
+        if each.path.startswith(("/", "~"))
+        and each.path not in shared
+        and each.effect != "folder"
+        and lies_below(os.path.realpath(os.path.expanduser(each.path)), source)
+    ]
+    return found + [
+        _output_warning(
+            each,
+            f"{each.by} leads to a folder that is not known before the run; what is written "
+            "there is not kept with the run.",
+        )
+        for each in unknown
+    ]
+
+
+def _shared(runs: Iterable[Iterable[WrittenPath]]) -> dict[str, WrittenPath]:
     """Files outside of the working folder that several runs of a sweep would overwrite."""
-    found: dict[str, Finding] = {}
+    found: dict[str, WrittenPath] = {}
     seen: set[str] = set()
     for written in runs:
         outside = [each for each in written if each.path.startswith(("/", "~", "../"))]
         for each in outside:
             if each.path in seen and each.exact and each.effect != "folder":
-                found[each.path] = warning(
-                    "outputs",
-                    f"Several of the {job.runs} runs write {printable(each.path, 200)}; what the "
-                    "last one writes stays.",
-                    "Write it relative to the working folder, which each run has for itself.",
-                    f"cell {each.cell}" if each.cell else "",
-                )
+                found[each.path] = each
         seen.update(each.path for each in outside)
-    return list(found.values())
+    return found
+
+
+def _output_warning(written: WrittenPath, message: str) -> Finding:
+    hint = "Write it relative to the working folder, which each run has for itself."
+    return warning("outputs", message, hint, f"cell {written.cell}" if written.cell else "")
 
 
 def trainer_findings(job: BatchJob, calls: Sequence[TrainerCall]) -> list[Finding]:

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.paths.outside import FAR
-from jupyter_hpc.batch.paths.written import written_paths
+from jupyter_hpc.batch.paths.written import unknown_folders, written_paths
 from jupyter_hpc.batch.preflight.checks import (
     budget_findings,
     environment_findings,
     import_findings,
     input_findings,
-    shared_outputs,
+    output_findings,
     trainer_findings,
     variable_findings,
 )
@@ -101,7 +101,12 @@ async def preflight(subject: Subject, runner: Runner) -> tuple[Finding, ...]:
             *variable_findings(variables, answer),
             *trainer_findings(job, trainer_calls(trees(sources))),
             *long_run_findings(job, subject.code),
-            *shared_outputs(job, [written_paths(subject.code, run) for run in _runs(job)]),
+            *output_findings(
+                job,
+                [written_paths(subject.code, run) for run in _runs(job)],
+                written,
+                unknown_folders(subject.code, _given(job)),
+            ),
         ]
     )
 

@@ -7,7 +7,7 @@ import contextlib
 import glob
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,18 +77,43 @@ def own_folder(code: CodeOfRun, work_dir: str, limits: BatchSettings) -> OwnFold
     )
 
 
-def overwritten_files(code: CodeOfRun, folder: Path) -> tuple[str, ...]:
-    """Files of the notebook's folder that its code is seen to write, as a person names them."""
-    found: dict[str, None] = {}
+@dataclass(frozen=True)
+class Overwritten:
+    """Files that are there and that the code is seen to write, as a person names them."""
+
+    replaced: tuple[str, ...] = ()
+    #: What they hold stays, and more is added.
+    added_to: tuple[str, ...] = ()
+
+
+def overwritten_files(code: CodeOfRun, folder: Path) -> Overwritten:
+    """Those of the notebook's folder, and elsewhere those whose whole path is known."""
+    found: dict[str, bool] = {}
     for path in code.written:
-        if path.effect == "folder" or path.path.startswith(FAR):
+        if path.effect == "folder":
             continue
-        if path.exact and path.effect == "file":
-            names = [path.path] if (folder / path.path).is_file() else []
-        else:
-            names = _matching(path, folder)
-        found.update(dict.fromkeys(names))
-    return tuple(sorted(found))[:_MAX_NAMES]
+        for name in _named_files(path, folder):
+            found[name] = found.get(name, True) and path.adds
+    names = sorted(found)[:_MAX_NAMES]
+    return Overwritten(
+        tuple(name for name in names if not found[name]),
+        tuple(name for name in names if found[name]),
+    )
+
+
+def _named_files(path: WrittenPath, folder: Path) -> list[str]:
+    """The files that a path stands for and that exist."""
+    place = os.path.expanduser(path.path)
+    if place.startswith("/"):
+        inside = os.path.relpath(os.path.realpath(place), folder.resolve())
+        if inside.startswith(".."):
+            return [path.path] if path.exact and os.path.isfile(place) else []
+        path = replace(path, path=inside)
+    elif place.startswith(FAR):
+        return []
+    if path.exact and path.effect == "file":
+        return [path.path] if (folder / path.path).is_file() else []
+    return _matching(path, folder)
 
 
 def _matching(path: WrittenPath, folder: Path) -> list[str]:

@@ -261,8 +261,8 @@ def _code(
         if script.step.kind == "shell":
             for number, line in enumerate(script.text.splitlines(), 1):
                 written += [
-                    WrittenPath(path, effect, "the shell", 0, number)
-                    for path, effect in shell_paths(line, lambda word: [UNKNOWN])
+                    WrittenPath(path, effect, "the shell", 0, number, adds)
+                    for path, effect, adds in shell_paths(line, lambda word: [UNKNOWN])
                 ]
     return CodeOfRun(tuple(texts), tuple(written))
 

@@ -47,6 +47,7 @@ from jupyter_hpc.batch.runtime.runs.collect import RUN_FILE
 from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
 from jupyter_hpc.batch.submit.folders import (
     CodeOfRun,
+    Overwritten,
     code_of_run,
     overwritten_files,
     own_folder,
@@ -136,7 +137,7 @@ class Prepared:
     #: Folders on the cluster that become tars when the job is submitted.
     packings: tuple[Packing, ...] = ()
     #: Files of the notebook's folder that the job is seen to write.
-    overwritten: tuple[str, ...] = ()
+    overwritten: Overwritten = field(default_factory=Overwritten)
     estimate: Estimate | None = None
     cost: Cost | None = None
     budget: Budget = field(default_factory=Budget)
@@ -150,7 +151,8 @@ class Prepared:
             "sbatch": self.script,
             "conversion": self.conversion.to_json(),
             "runs": self.job.runs,
-            "overwritten": list(self.overwritten),
+            "overwritten": list(self.overwritten.replaced),
+            "added_to": list(self.overwritten.added_to),
             "estimated_start": self.estimate.start if self.estimate else None,
             "estimated_nodes": self.estimate.nodes if self.estimate else "",
             "cost": str(self.cost) if self.cost else "",
@@ -265,11 +267,12 @@ async def prepare(
 
 def in_its_folder(
     job: BatchJob, code: CodeOfRun, folder: Path, options: SubmitOptions
-) -> tuple[BatchJob, tuple[str, ...]]:
+) -> tuple[BatchJob, Overwritten]:
     """The job with a working folder of its own, or what it overwrites in `folder` without one."""
     if job.staging is not None or job.sweep or options.isolate:
-        return replace(job, folder=own_folder(code, job.work_dir, options.limits)), ()
-    return job, () if options.upload else overwritten_files(code, folder)
+        own = own_folder(code, job.work_dir, options.limits)
+        return replace(job, folder=own), Overwritten()
+    return job, Overwritten() if options.upload else overwritten_files(code, folder)
 
 
 def prepared_job(
@@ -278,7 +281,7 @@ def prepared_job(
     files: Mapping[str, bytes],
     packings: tuple[Packing, ...],
     options: SubmitOptions,
-    overwritten: tuple[str, ...] = (),
+    overwritten: Overwritten,
 ) -> Prepared:
     """A job with its files and what it costs by its request alone."""
     budget = options.budget

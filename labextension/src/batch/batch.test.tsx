@@ -49,6 +49,7 @@ function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
     sbatch: '#!/bin/bash',
     runs: 1,
     overwritten: [],
+    added_to: [],
     changes: [
       { cell: 2, line: 1, source: '%time', what: 'timed', why: 'a magic' }
     ],
@@ -345,10 +346,10 @@ describe('the preview', () => {
   });
 
   it('names what will be overwritten, with the way to keep it', async () => {
-    server.preview = aPreview({ overwritten: ['weights.npy', 'log.csv'] });
+    server.preview = aPreview({ overwritten: ['weights.npy', 'log.csv'], added_to: ['all.log'] });
     await model.open();
     render(<Preview {...{ model, showCell: () => undefined, trans }} />);
-    screen.getByText(/Will be overwritten: weights\.npy, log\.csv\./);
+    screen.getByText(/Will be overwritten: weights\.npy, log\.csv\. Will be appended to: all\.log\./);
     fireEvent.click(screen.getByText('Work in a new folder instead'));
     expect(model.choices.isolate).toBe(true);
     expect(toRequest(model.choices)).toEqual({ isolate: true });

@@ -48,7 +48,7 @@ export function Preview(props: IPreviewProps): JSX.Element {
         <Problem key={each.message} problem={each} />
       ))}
       {failed.length > 0 && busy === null && again}
-      {preview.overwritten.length > 0 && (
+      {preview.overwritten.length + preview.added_to.length > 0 && (
         <Overwritten model={model} preview={preview} trans={trans} />
       )}
       <Refusals {...props} preview={preview} />
@@ -116,7 +116,12 @@ function Outlook({ model, preview, trans }: IOutlookProps): JSX.Element {
 function Overwritten({ model, preview, trans }: IOutlookProps): JSX.Element {
   return (
     <p className="jp-Hpc-overwritten">
-      {trans.__('Will be overwritten: %1.', preview.overwritten.join(', '))}{' '}
+      {preview.overwritten.length > 0 && (
+        <>{trans.__('Will be overwritten: %1.', preview.overwritten.join(', '))} </>
+      )}
+      {preview.added_to.length > 0 && (
+        <>{trans.__('Will be appended to: %1.', preview.added_to.join(', '))} </>
+      )}
       <button
         className="jp-Hpc-link"
         onClick={() => model.change({ isolate: true })}

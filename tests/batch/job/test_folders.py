@@ -366,7 +366,37 @@ def test_what_a_single_run_overwrites_is_named(tmp_path: Path) -> None:
     fill(tmp_path, {"w.npy": 1, "out/e1.pt": 1, "out/x.txt": 1, "best/a": 1, "other.npy": 1})
     code = "np.save('w.npy', x)\nopen('new', 'w')\ntorch.save(m, f'out/e{n}.pt')\nm.to_disk('best')"
     found = overwritten_files(CodeOfRun((code,), written_paths(code)), tmp_path)
-    assert found == ("best/a", "out/e1.pt", "w.npy")
+    assert found.replaced == ("best/a", "out/e1.pt", "w.npy") and not found.added_to
+
+
+def test_what_is_appended_to_and_what_has_a_full_path_is_named_too(tmp_path: Path) -> None:
+    fill(tmp_path, {"p/log.csv": 1, "p/w.npy": 1, "elsewhere.pt": 1, "p/both": 1})
+    code = (
+        f"open('log.csv', 'a')\nnp.save('{tmp_path}/p/w.npy', x)\nopen('both', 'a')\n"
+        f"open('both', 'w')\ntorch.save(m, '{tmp_path}/elsewhere.pt')\nopen('{tmp_path}/new', 'w')"
+    )
+    found = overwritten_files(CodeOfRun((code,), written_paths(code)), tmp_path / "p")
+    assert found.replaced == (f"{tmp_path}/elsewhere.pt", "both", "w.npy")
+    assert found.added_to == ("log.csv",)
+
+
+def test_what_a_run_writes_by_its_full_path_is_said_at_its_end(tmp_path: Path) -> None:
+    work = tmp_path / "work dir"
+    code = (
+        f"open('{work}/old.txt', 'w').write('y')\nopen('{work}/new.txt', 'w')\n"
+        f"for n in range(2): open(f'{work}/part{{n}}.txt', 'w')\nopen('own.txt', 'w')\n"
+        f"if n > 5: open('{work}/never.txt', 'w')\n"
+        f"import os\nos.chdir('{work}')\nopen('there.txt', 'w')"
+    )
+    job = LocalJob(
+        tmp_path, converted(tmp_path / "s", [code]), staging=None, folder=folder_of(work, code)
+    )
+    fill(job.work, {"old.txt": 5, "part1.txt": 1, "untouched.txt": 1})
+    assert job.run_to_end() == 0, job.log()
+    changed = (job.run / "output" / "CHANGED.txt").read_text(encoding="utf-8").splitlines()
+    names = ("new.txt", "old.txt", "part0.txt", "part1.txt", "there.txt")
+    assert changed == [f"{work}/{name}" for name in names]
+    assert set(job.files()) == {"own.txt"}
 
 
 async def test_where_no_list_can_be_written_log_and_results_say_what_is_missing(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from jupyter_hpc.batch.convert.convert import convert_text
-from jupyter_hpc.batch.paths.written import overwritten, written_paths
+from jupyter_hpc.batch.paths.written import overwritten, unknown_folders, written_paths
 from tests.batch.notebooks import notebook
 
 SEEN = {
@@ -100,6 +100,35 @@ def test_a_converted_notebook_with_magics_and_shell_lines_names_its_cells() -> N
     }  # fmt: skip
     runs = {each.path for each in written_paths(script, {"lr": [0.2, 0.3], "OUT": ["o"]})}
     assert {"o/a.txt", "o/w_0.2.npy", "o/w_0.3.npy"} <= runs and "res/a.txt" not in runs
+
+
+def test_code_that_goes_elsewhere_writes_there() -> None:
+    code = "open('first', 'w')\nos.chdir('/data/p')\nopen('w.npy', 'w')\n"
+    code += "os.chdir('..')\nopen('x', 'w')"
+    assert [each.path for each in written_paths(code)] == [
+        *("first", "w.npy", "/data/p/w.npy", "x", "/data/x"),
+    ]
+    lost = unknown_folders("# %% [cell 4]\nos.chdir(os.environ['PLACE'])\nos.chdir('a')")
+    assert [(each.by, each.cell) for each in lost] == [("os.chdir", 4)]
+
+
+@pytest.mark.parametrize(
+    ("code", "adds"),
+    [
+        ("open('a', 'a')", True),
+        ("open('a', 'w')", False),
+        ("open('a', 'a' if n else 'w')", False),
+        ("df.to_csv('a', mode='a')", True),
+        ("df.to_csv('a')", False),
+        ("logging.FileHandler('a')", True),
+        ("logging.basicConfig(filename='a', filemode='w')", False),
+        ("os.system('echo x >> a')", True),
+        ("os.system('echo x > a')", False),
+        ("Path('a').open('a')", True),
+    ],
+)
+def test_what_is_added_to_is_told_from_what_is_replaced(code: str, adds: bool) -> None:
+    assert [(each.path, each.adds) for each in written_paths(code)] == [("a", adds)]
 
 
 def test_a_star_is_within_one_name_and_a_folder_has_what_is_below() -> None:

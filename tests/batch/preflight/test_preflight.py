@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jupyter_hpc.batch.convert.reading import parse_notebook
-from jupyter_hpc.batch.job.model import BatchJob, Environment
+from jupyter_hpc.batch.job.model import BatchJob, Environment, OwnFolder
 from jupyter_hpc.batch.preflight.code import notebook_sources
 from jupyter_hpc.batch.preflight.findings import Finding, counted, stop_for_errors
 from jupyter_hpc.batch.preflight.preflight import Subject, budget_preflight, preflight
@@ -215,6 +215,17 @@ async def test_outputs_that_several_runs_share(look: Look) -> None:
     assert "Several of the 2 runs write /data/model.pt" in found[0].message
     own = ["lr = 0.1\nopen(f'/data/model_{lr}.pt', 'w').write(str(lr))"]
     assert await look(cells) == () and await look(own, sweep=runs) == ()
+
+
+async def test_outputs_that_leave_the_folder_of_a_run(look: Look, tmp_path: Path) -> None:
+    cells = [f"open('{tmp_path}/w.npy', 'w')", "import os\nos.chdir(os.environ['HOME'])"]
+    found = await look(cells, folder=OwnFolder(str(tmp_path)))
+    assert shown(found) == ["warning outputs cell 1", "warning outputs cell 2"]
+    assert f"{tmp_path}/w.npy is written by its full path" in found[0].message
+    assert "os.chdir leads to a folder that is not known" in found[1].message
+    assert await look(cells) == ()
+    twice = await look(cells[:1], folder=OwnFolder(str(tmp_path)), sweep=({}, {}))
+    assert shown(twice) == ["warning outputs cell 1"]
 
 
 async def test_a_trainer_that_expects_other_tasks(look: Look) -> None:

@@ -41,7 +41,7 @@ def test_a_new_process_knows_the_definitions_and_runs_nothing(method: str, tmp_p
     assert ran.outputs[7].text == "."
     for words in ("do not get locked", "do not get huge, which functions of the cells read: too"):
         assert ran.stderr.count(words) == 1
-    assert not list((tmp_path / "t").glob("jupyter-hpc-child-*"))
+    assert not list(tmp_path.rglob("jupyter-hpc-child-*"))
 
 
 def test_a_failure_in_a_new_process_is_that_of_the_notebook(tmp_path: Path) -> None:
@@ -53,3 +53,16 @@ def test_a_failure_in_a_new_process_is_that_of_the_notebook(tmp_path: Path) -> N
     ran = run_script(converted(tmp_path, cells), tmp_path / "s")
     assert ran.code == 1 and "ZeroDivisionError" in ran.stderr
     assert "return 1 / n" in ran.stderr and "failed in cell 3" in ran.stderr
+
+
+def test_the_program_of_a_new_process_is_never_where_others_could_swap_it(tmp_path: Path) -> None:
+    cells: list[AnyCell] = [
+        START.replace("METHOD", "'spawn'") + "import glob",
+        "def f(n):\n    return glob.glob(os.environ['TMPDIR'] + '/*')",
+        "with ProcessPoolExecutor(1) as pool:\n    print(list(pool.map(f, [0])))",
+    ]
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t").chmod(0o777)
+    variables = {"TMPDIR": str(tmp_path / "t")}
+    ran = run_script(converted(tmp_path, cells), tmp_path / "s", [], variables)
+    assert ran.code == 0 and "jupyter-hpc-child" not in ran.stdout, ran.stderr

@@ -42,8 +42,15 @@ class FolderPlan:
         #: The notebook's folder as seen from the top of what is mirrored.
         self.inner: str = "/".join(parts[len(parts) - self.levels :])
         self.written: list[dict[str, str]] = [
-            {"path": os.path.normpath(os.path.join(self.inner, item["path"])), **_effect(item)}
+            {"path": _seen_from(self.inner, item["path"]), "effect": item["effect"]}
             for item in content.get("written", [])
+        ]
+
+        #: Of these the paths that lead out of the run's folder wherever that is.
+        self.outside: list[str] = [
+            os.path.expanduser(item["path"])
+            for item in self.written
+            if item["path"].startswith(("/", "~")) and item["effect"] != "folder"
         ]
 
     def top(self) -> str:
@@ -61,8 +68,8 @@ class FolderPlan:
         return any(_reaches(item, name, certain) for item in self.written)
 
 
-def _effect(item: dict[str, str]) -> dict[str, str]:
-    return {"effect": item["effect"]}
+def _seen_from(inner: str, path: str) -> str:
+    return path if path.startswith("~") else os.path.normpath(os.path.join(inner, path))
 
 
 def _covers(item: dict[str, str], name: str) -> bool:
@@ -95,6 +102,8 @@ class Mirror:
         self.made: dict[str, tuple[Any, ...]] = {}
         #: What links lead to, with its size, time and number if it is a file.
         self.links: dict[str, list[int]] = {}
+        #: Paths outside, with `*`, that the code is seen to write.
+        self.patterns: list[str] = []
         self.left_out: list[str] = []
         self.copied = 0
         self._room = plan.written_bytes
@@ -112,7 +121,17 @@ class Mirror:
             source, name = os.path.join(source, inner), _below(name, inner)
             self._folder(name)
         self._mirror(source, name)
+        self._watch_outside()
         return Path(os.path.join(self.root, name))
+
+    def _watch_outside(self) -> None:
+        """What the code names by its full path is written there, and no folder keeps it."""
+        near = os.path.realpath(self.plan.top())
+        for path in self.plan.outside:
+            if "*" not in path:
+                self.links.setdefault(path, linked_state(Path(path)))
+            elif lies_below(os.path.realpath(path.partition("*")[0]), near):
+                self.patterns.append(path)
 
     def _around(self, source: str, name: str, inner: str) -> None:
         """What lies beside the notebook's folder, or beside one around it: links."""

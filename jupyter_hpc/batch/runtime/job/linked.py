@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,15 @@ _MAX_WATCHED = 20_000
 _LOOK_SECONDS = 10.0
 
 
-def watch(targets: dict[str, list[int]], begun: float) -> dict[str, Any]:
+def watch(
+    targets: dict[str, list[int]], begun: float, patterns: Iterable[str] = ()
+) -> dict[str, Any]:
     """The state of everything that links lead to, to be compared at the end.
 
-    `targets` are files with their states, and folders, which have none.
+    `targets` are files with their states, and folders and files that are not there yet, which
+    have none; `patterns` are paths that the run may write by their full name.
     """
+    targets = {**{path: linked_state(Path(path)) for path in _matching(patterns)}, **targets}
     files = {target: state for target, state in targets.items() if state}
     large: list[str] = []
     folders = [target for target, state in targets.items() if not state]
@@ -32,7 +38,13 @@ def watch(targets: dict[str, list[int]], begun: float) -> dict[str, Any]:
                 break
         files.update(found)
     watched = [target for target in folders if target not in large]
-    return {"files": files, "folders": watched, "large": large, "begun": begun}
+    return {
+        "files": files,
+        "folders": watched,
+        "large": large,
+        "begun": begun,
+        "patterns": [*patterns],
+    }
 
 
 def changed(before: dict[str, Any]) -> list[str]:
@@ -51,7 +63,20 @@ def changed(before: dict[str, Any]) -> list[str]:
                     found.append(path)
             if time.monotonic() > end:
                 break
+    found += [path for path in _matching(before.get("patterns", ())) if path not in before["files"]]
     return sorted(set(found))
+
+
+def _matching(patterns: Iterable[str]) -> list[str]:
+    """The files that the patterns stand for, up to a limit."""
+    found: list[str] = []
+    for pattern in patterns:
+        for path in glob.iglob(glob.escape(pattern).replace("[*]", "*")):
+            if os.path.isfile(path) and not os.path.islink(path):
+                found.append(path)
+            if len(found) >= _MAX_WATCHED:
+                return found
+    return found
 
 
 def linked_state(path: Any) -> list[int]:

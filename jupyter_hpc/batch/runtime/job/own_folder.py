@@ -40,12 +40,13 @@ def make_own_folder(plan: FolderPlan, output: Path) -> Path:
 def save_inputs(place: Path, mirror: Mirror, begun: float, prefix: str = "") -> None:
     """Write down what was put there, added to what is written down already."""
     inputs = {**mirror.made, **_read(place / (prefix + INPUTS))}
-    linked = watch(mirror.links, begun)
+    linked = watch(mirror.links, begun, mirror.patterns)
     earlier = _read(place / (prefix + _LINKED))
     if earlier:
         linked["files"] = {**linked["files"], **earlier["files"]}
         linked["folders"] = sorted({*linked["folders"], *earlier["folders"]})
         linked["large"] = sorted({*linked["large"], *earlier["large"]})
+        linked["patterns"] = sorted({*linked["patterns"], *earlier.get("patterns", ())})
         linked["begun"] = earlier["begun"]
     _write(place / (prefix + INPUTS), inputs)
     _write(place / (prefix + _LINKED), linked)
@@ -89,7 +90,7 @@ def say_changed(place: Path, output: Path, prefix: str = "") -> None:
         return
     more = f" and {len(found) - 3} more" if found[3:] else ""
     log(
-        "files that this run had only links to were changed while it ran, by it or by others: "
+        "files outside of this run's folder were changed while it ran, by it or by others: "
         f"{', '.join(found[:3])}{more}"
     )
     try:

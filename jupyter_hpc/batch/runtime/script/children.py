@@ -14,6 +14,7 @@ import builtins
 import io
 import os
 import pickle
+import stat
 import sys
 import tempfile
 import types
@@ -146,13 +147,27 @@ def _payload() -> bytes:
 def _main_file() -> str:
     """A small file that is the main program of a new process."""
     if not _SENT.file:
-        handle, _SENT.file = tempfile.mkstemp(prefix="jupyter-hpc-child-", suffix=".py")
         here = os.path.dirname(os.path.abspath(__file__))
+        handle, _SENT.file = _new_file(here)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(f"import sys\nsys.path.insert(0, {here!r})\n")
             file.write("import jupyter_hpc_runtime as _hpc\n_hpc.become_child(globals())\n")
         atexit.register(_forget, _SENT.file, os.getpid())
     return _SENT.file
+
+
+def _new_file(here: str) -> tuple[int, str]:
+    """Beside this file, or for a folder that cannot be written where no one else can swap it."""
+    for folder in (here, tempfile.gettempdir()):
+        mode = os.stat(folder).st_mode
+        others = mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX
+        if folder != here and others:
+            break
+        try:
+            return tempfile.mkstemp(prefix="jupyter-hpc-child-", suffix=".py", dir=folder)
+        except OSError:
+            continue
+    raise OSError(f"there is no folder for its program: others can write in {folder}")
 
 
 def _forget(path: str, process: int) -> None:
