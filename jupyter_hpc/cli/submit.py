@@ -15,18 +15,18 @@ import click
 
 from jupyter_hpc.batch.job.model import Environment
 from jupyter_hpc.batch.job.sweep import parse_setting, parse_sweep
-from jupyter_hpc.batch.preflight.findings import counted
+from jupyter_hpc.batch.preflight.findings import counted, has_errors
 from jupyter_hpc.batch.runs.endings import ending_of, left_by
 from jupyter_hpc.batch.submit import submit as batch
 from jupyter_hpc.batch.submit.choices import Choices, profile_environment, submit_options
 from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.results import exit_code
-from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts
+from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts, read_scripts
 from jupyter_hpc.cli.hosts import Host, open_host
 from jupyter_hpc.cli.resources import CpuCount
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.rules import without_guesses
-from jupyter_hpc.errors import ConversionRefused, HpcError, UsageError
+from jupyter_hpc.errors import ConversionRefused, HpcError, PreflightFailed, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase
@@ -96,7 +96,7 @@ def submit(
 
     Each submit freezes the notebook, the modules beside it and its parameters in a run
     folder of its own. Exit 3: it cannot be converted; 4: Slurm refuses the job; 5: it
-    would fail, and says why.
+    would fail, and says why; so does --dry-run.
     """
     return asyncio.run(_submit(programs, on, given, dry_run, wait, as_json))
 
@@ -105,7 +105,8 @@ async def _prepared(
     programs: tuple[str, ...], options: batch.SubmitOptions, host: Host, client: SlurmClient
 ) -> batch.Prepared:
     if any(map(is_script, programs)):
-        return await prepare_scripts(programs, options, host.runner, client)
+        read = await asyncio.to_thread(read_scripts, programs)
+        return await prepare_scripts(read, options, host.runner, client)
     if len(programs) > 1:
         raise UsageError(
             f"{len(programs)} notebooks cannot be one job.",
@@ -144,7 +145,8 @@ async def _submit(
         _show_findings(prepared, errors=dry_run or prepared.force)
         if dry_run:
             _show_plan(prepared, as_json)
-            return 0
+            stops = has_errors(prepared.findings) and not prepared.force
+            return PreflightFailed.exit_code if stops else 0
         _tell_cost(prepared)
         done = await batch.submit(prepared, host.runner, client)
         for message in done.messages:

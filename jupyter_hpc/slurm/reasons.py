@@ -46,6 +46,9 @@ def _never(text: str, advice: str = _CHANGE) -> Explanation:
     return Explanation(text, advice, stuck=True, never=True)
 
 
+#: The reason of a job that its owner, or the job itself, has put on hold.
+HELD_BY_USER = "JobHeldUser"
+
 _REASONS: Mapping[str, Explanation] = {
     "None": _waits("Slurm has not looked at this job yet.", "Wait a few seconds."),
     "Priority": _waits("Jobs with a higher priority are ahead of this one.", _SMALLER),
@@ -61,7 +64,7 @@ _REASONS: Mapping[str, Explanation] = {
         "It may not start before its begin time; after a requeue Slurm sets one about two "
         "minutes ahead."
     ),
-    "JobHeldUser": _stuck(
+    HELD_BY_USER: _stuck(
         "It is on hold, by you or by the job itself.", "Release it when it may start."
     ),
     "JobHeldAdmin": _stuck("An administrator has put it on hold.", _SITE),

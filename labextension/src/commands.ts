@@ -11,6 +11,8 @@ export const COMMANDS = {
    * else the current notebook becomes a batch job.
    */
   submitNotebook: 'hpc:run-as-batch',
+  /** Takes the same; else the script in the current editor becomes a batch job. */
+  submitScript: 'hpc:submit-script',
   /** Takes {logdir}, or {cwd} to look for logs there; asks for the folder where it is not given. */
   openTensorBoard: 'jupyter-hpc:open-tensorboard'
 } as const;

@@ -129,10 +129,14 @@ class Training:
 def test_lightning_goes_on_over_real_time_limits(alice: User) -> None:
     """A chain of three, a requeue, and one that gets nowhere, beside each other."""
     alice.notebook("light.ipynb", LIGHT)
-    nothing = "plugins=[L.pytorch.plugins.environments.SLURMEnvironment(auto_requeue=False)]"
-    alice.notebook(
-        "stuck.ipynb", [cell.replace("logger=", f"{nothing}, logger=") for cell in LIGHT]
-    )
+    # Lightning's own way to save at the warning is off, and the program ends without a checkpoint.
+    stuck_cells = [
+        "import signal, sys\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(85))\n"
+        f"from lightning.pytorch.plugins.environments import SLURMEnvironment\n{LIGHT[0]}",
+        LIGHT[1],
+        LIGHT[2].replace("logger=", "plugins=[SLURMEnvironment(auto_requeue=False)], logger="),
+    ]
+    alice.notebook("stuck.ipynb", stuck_cells)
     stuck = Training(alice, "stuck.ipynb", "--requeue")
     requeued = Training(alice, "light.ipynb", "--requeue", "--set", "EPOCHS=130")
     chain = Training(alice, "light.ipynb", "--chain", "3")
@@ -141,7 +145,7 @@ def test_lightning_goes_on_over_real_time_limits(alice: User) -> None:
         asked = ["squeue", "--noheader", "--format=%i/%r"]
         return alice.cluster.run("login1", asked).stdout.strip()
 
-    alice.waiting(lambda: left() == f"{stuck.job}/JobHeldUser", 1200)
+    alice.waiting(lambda: left() in ("", f"{stuck.job}/JobHeldUser"), 1200)
     parts = [file.read_text() for file in sorted((chain.run / "logs").glob("*.out"))]
     assert len(parts) == 3, parts
     epochs = [[int(number) for number in re.findall(r"^epoch (\d+)", text, re.M)] for text in parts]
@@ -155,5 +159,6 @@ def test_lightning_goes_on_over_real_time_limits(alice: User) -> None:
     assert went_on == sorted(went_on) and went_on[-1] == 129, went_on
     assert "goes on from there" in logs(requeued.run) and (requeued.run / "output/DONE").exists()
 
+    assert left(), logs(stuck.run)
     assert stuck.epochs().count(0) == 2, logs(stuck.run)
     assert "2 parts left no newer checkpoint than they found" in logs(stuck.run)

@@ -241,6 +241,7 @@ def a_job_view(job_id: str, **changes: Any) -> Json:
             "run_dir": None,
             "run_path": None,
             "recording": True,
+            "inputs": [],
         },
         "problem": None,
         **dated(),

@@ -137,7 +137,7 @@ def open_dialog(page: Page) -> Locator:
     """The dialog with its first preview."""
     toolbar = page.locator(".jp-NotebookPanel-toolbar")
     toolbar.get_by_role("button", name="Run as batch job").click()
-    page.get_by_text("Save the notebook?").wait_for()
+    page.get_by_text("The job runs what is saved.").wait_for()
     page.get_by_role("button", name="Save and Go On").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("(an estimate)").wait_for()

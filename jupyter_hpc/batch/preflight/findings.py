@@ -41,6 +41,11 @@ def errors_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(dict.fromkeys(findings), key=lambda found: found.severity))
 
 
+def has_errors(findings: Iterable[Finding]) -> bool:
+    """Whether one of them would stop the job."""
+    return any(found.severity == "error" for found in findings)
+
+
 def counted(findings: Iterable[Finding]) -> str:
     """`1 error, 2 warnings`; empty where there is nothing."""
     found = list(findings)

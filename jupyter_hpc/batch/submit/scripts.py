@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import os
 import re
 import shlex
@@ -77,15 +76,36 @@ def is_script(word: str) -> bool:
     return _split(word)[0].suffix in _KINDS
 
 
-async def prepare_scripts(
-    words: Sequence[str], options: SubmitOptions, runner: Runner, client: SlurmClient | None
-) -> Prepared:
-    """Read and check; nothing is written. Relative paths of the scripts begin where we are.
+@dataclass(frozen=True)
+class ScriptsDraft:
+    """Scripts as they were read, and the folder in which they run."""
 
-    Raises UsageError (exit 2) or SubmitRejected (exit 4).
+    base: Path
+    scripts: tuple[Script, ...]
+    conversion: Conversion
+
+    @property
+    def text(self) -> str:
+        """All of them in their order, for a person who reads."""
+        return "\n".join(f"# ---- {each.step.path}\n{each.text}" for each in self.scripts)
+
+
+def read_scripts(words: Sequence[str], base: Path | None = None) -> ScriptsDraft:
+    """Read them; relative paths begin where we are, and so does the job unless `base` is given.
+
+    Raises UsageError (exit 2).
     """
-    base = _base([_split(word)[0] for word in words])
-    scripts = [await asyncio.to_thread(_read, word, base) for word in words]
+    files = [_split(word)[0] for word in words]
+    base = _base(files) if base is None else _above(files, base)
+    scripts = tuple(_read(word, base) for word in words)
+    return ScriptsDraft(base, scripts, _conversion(scripts))
+
+
+async def prepare_scripts(
+    read: ScriptsDraft, options: SubmitOptions, runner: Runner, client: SlurmClient | None
+) -> Prepared:
+    """Check; nothing is written. Raises UsageError (exit 2) or SubmitRejected (exit 4)."""
+    base, scripts, conversion = read.base, read.scripts, read.conversion
     settings = _named(scripts, options.settings)
     options = replace(options, mode="script", sweep=_named(scripts, options.sweep))
     modules = {
@@ -101,7 +121,6 @@ async def prepare_scripts(
         node_cpus=options.node_cpus,
     )
     options = replace(options, request=request)
-    conversion = _conversion(scripts)
     first = base / scripts[0].file.name
     job, uploads, packings = await batch_job(first, conversion, settings, options, runner)
     job = replace(job, steps=tuple(script.step for script in scripts))
@@ -155,7 +174,11 @@ def _base(files: Sequence[Path]) -> Path:
     here = Path.cwd()
     if all(file.resolve().is_relative_to(here.resolve()) for file in files):
         return here.resolve()
-    folder = files[0].resolve().parent
+    return _above(files, files[0].resolve().parent)
+
+
+def _above(files: Sequence[Path], folder: Path) -> Path:
+    """The folder, if all files are below it."""
     outside = next((file for file in files if not file.resolve().is_relative_to(folder)), None)
     if outside is not None:
         raise UsageError(

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,11 @@ from typing import Any
 
 from jupyter_hpc.batch.convert.context import SILENCED
 from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.paths.outside import levels_above
+from jupyter_hpc.batch.paths.written import written_paths
 from jupyter_hpc.batch.runtime import DRIVER_FILE, RUNTIME_FILE, shipped_source
+from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
+from jupyter_hpc.batch.runtime.job.linked import changed, watch
 from jupyter_hpc.batch.verify.files import Contents, contents, different, written
 from jupyter_hpc.batch.verify.outputs import (
     CellOutput,
@@ -26,16 +31,17 @@ from jupyter_hpc.batch.verify.outputs import (
 )
 from jupyter_hpc.errors import CommandTimeout
 from jupyter_hpc.runner import Completed, Runner
-from jupyter_hpc.text import uncoloured
+from jupyter_hpc.text import printable, uncoloured
 
 #: Names whose values decide how long a training runs.
 _LENGTH = re.compile(
     r"(?i)(?:^|[_.])(?:n_?|num_?|max_?)?(?:epochs?|iters?|iterations|steps)(?:\.cell\d+.*)?$"
 )
-#: Files up to this size are copied for a trial, larger ones are linked.
+#: Files and folders up to this size are copied for a trial, larger ones are linked.
 _MAX_COPIED_BYTES = 20_000_000
-#: A folder with more entries than this is no project.
-_MAX_NEIGHBOURS = 100
+_MAX_COPIED_FILES = 2000
+#: So much of what is written is copied for each trial.
+_MAX_WRITTEN_BYTES = 2_000_000_000
 #: The exit code of a script whose trial time is over.
 TIME_BOX_CODE = 124
 #: What a run may take beyond its budget before it is stopped.
@@ -152,11 +158,12 @@ async def verify(
                 found = [difference for difference in found if difference.where not in unstable]
         except CommandTimeout as error:
             return Verification(None, error.message, overrides=values)
+        touched = trials.changed()
     left_out = (*_left_out(reference, script, conversion), *_unstable(unstable))
     outcome = _outcome(reference, script, found, values)
     return replace(
         outcome,
-        message=" ".join([outcome.message, *_conditions(values, left_out)]),
+        message=" ".join([outcome.message, *_conditions(values, left_out), *_touched(touched)]),
         not_compared=left_out,
         notebook_done=reference.complete,
         script_done=script.complete,
@@ -169,6 +176,13 @@ def _conditions(values: Mapping[str, Any], left_out: Sequence[str]) -> Iterator[
         yield f"Both ran with {', '.join(f'{name} = {value!r}' for name, value in values.items())}."
     if left_out:
         yield f"Not compared: {'; '.join(left_out)}."
+
+
+def _touched(paths: Sequence[str]) -> Iterator[str]:
+    if paths:
+        more = f" and {len(paths) - 3} more" if paths[3:] else ""
+        names = printable(", ".join(paths[:3]), 400)
+        yield f"Changed outside of the trials while they ran, by them or by others: {names}{more}."
 
 
 def _unstable(places: Iterable[str]) -> Iterator[str]:
@@ -270,6 +284,8 @@ class _Trials:
     values: dict[str, Any]
     seconds: float
     python: str
+    #: What links in these folders lead to, as it was before.
+    watched: list[dict[str, Any]] = field(default_factory=list)
 
     async def notebook(self, name: str) -> _Trial:
         folder = self._work_copy(name)
@@ -305,23 +321,29 @@ class _Trials:
         return _Trial(outputs, done.returncode, done.stderr, files_written)
 
     def _work_copy(self, name: str) -> Path:
-        """A copy of the notebook's folder, large things linked."""
-        folder = self.folder / name / self.path.resolve().parent.name / "work"
-        folder.mkdir(parents=True)
-        _link_neighbours(self.path.resolve().parent, folder.parent)
-        for entry in self.path.parent.iterdir():
-            if entry.name.startswith(".") or entry.name == "hpc-batch":
-                continue
-            try:
-                if not _small(entry):
-                    (folder / entry.name).symlink_to(entry.resolve())
-                elif entry.is_dir():
-                    shutil.copytree(entry, folder / entry.name, ignore_dangling_symlinks=True)
-                else:
-                    shutil.copy(entry, folder / entry.name)
-            except OSError:
-                continue  # what cannot be read here, neither of the two runs can read
+        """A folder like that of the notebook; large things are links, but nothing it writes."""
+        code, source = self.conversion.script, self.path.resolve().parent
+        written = written_paths(code, {each: [value] for each, value in self.values.items()})
+        plan = FolderPlan(
+            {
+                "source": str(source),
+                "levels": levels_above(code),
+                "written": [{"path": each.path, "effect": each.effect} for each in written],
+                "small_bytes": _MAX_COPIED_BYTES,
+                "data_files": _MAX_COPIED_FILES,
+                "data_bytes": _MAX_COPIED_BYTES,
+                "written_bytes": _MAX_WRITTEN_BYTES,
+            }
+        )
+        mirror = Mirror(plan, self.folder / name / "tree", [])
+        begun = time.time()
+        folder = mirror.run()
+        self.watched.append(watch(mirror.links, begun, mirror.patterns))
         return folder
+
+    def changed(self) -> list[str]:
+        """Files outside of the folders of the trials that were changed while they ran."""
+        return sorted({path for each in self.watched for path in changed(each)})
 
     def _run_folder(self, name: str) -> Path:
         run = self.folder / name / "run"
@@ -353,26 +375,3 @@ def _figures(folder: Path) -> list[tuple[int, Path]]:
         if name and file.suffix in (".png", ".jpg", ".svg", ".gif"):
             found.append((int(name[1]), int(name[2]), file))
     return [(cell, file) for cell, _, file in sorted(found)]
-
-
-def _link_neighbours(folder: Path, target: Path) -> None:
-    """Make `../module.py` work: what lies beside the notebook's folder is linked."""
-    neighbours = list(folder.parent.iterdir())
-    if len(neighbours) > _MAX_NEIGHBOURS:
-        return  # a home folder, not a project
-    for entry in neighbours:
-        if entry != folder and entry.name != "work" and not entry.name.startswith("."):
-            (target / entry.name).symlink_to(entry)
-
-
-def _small(entry: Path) -> bool:
-    if entry.is_symlink():
-        return False
-    if entry.is_file():
-        return entry.stat().st_size <= _MAX_COPIED_BYTES
-    total = 0
-    for count, file in enumerate(entry.rglob("*")):
-        total += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
-        if total > _MAX_COPIED_BYTES or count > 2000:
-            return False
-    return entry.is_dir()

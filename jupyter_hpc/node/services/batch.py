@@ -1,10 +1,11 @@
-"""Notebooks as batch jobs: the preview of the dialog, and the submit."""
+"""Notebooks and scripts as batch jobs: the preview of the dialog, and the submit."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,12 @@ from jupyter_hpc.batch.submit.choices import (
     default_environment,
     profile_environment,
     submit_options,
+)
+from jupyter_hpc.batch.submit.scripts import (
+    ScriptsDraft,
+    is_script,
+    prepare_scripts,
+    read_scripts,
 )
 from jupyter_hpc.batch.verify.verify import Verification, verify
 from jupyter_hpc.errors import HpcError, PermissionRefused, UsageError
@@ -95,24 +102,23 @@ class BatchService:
         found: list[Finding] = []
         options = self._options(asked, found)
         options = replace(options, preflight=asked.check)
-        draft = await self._apart(lambda: batch.draft(notebook, options, self._runner))
+        draft = await self._read(notebook, asked, options)
         prepared = None
         if draft.conversion.ok:
             try:
-                prepared = await self._apart(
-                    lambda: batch.prepare(notebook, options, self._runner, None, draft)
-                )
+                prepared = await self._prepared(notebook, draft, options)
             except HpcError as error:
                 found.append(Finding("", error.message, error.hint))
         if prepared is not None and asked.check:
             prepared = await self._afforded(await self._estimated(prepared, found))
         verification = None
-        if prepared is not None and asked.verify and options.mode == "script":
+        is_notebook = isinstance(draft, batch.Draft)
+        if prepared is not None and asked.verify and options.mode == "script" and is_notebook:
             verification = await self._verified(notebook, prepared)
         return {
             "path": asked.path,
             **draft.conversion.to_json(),
-            "script": draft.conversion.script,
+            "script": draft.conversion.script if isinstance(draft, batch.Draft) else draft.text,
             "sbatch": prepared.script if prepared else "",
             "runs": prepared.job.runs if prepared else 1,
             "overwritten": prepared.overwritten.replaced if prepared else (),
@@ -136,11 +142,35 @@ class BatchService:
         asked = self._asked(body)
         notebook = self._find(asked.path)
         options = submit_options(asked.choices, self._profile, here=True)
-        prepared = await self._apart(lambda: batch.prepare(notebook, options, self._runner, None))
+        draft = await self._read(notebook, asked, options)
+        prepared = await self._prepared(notebook, draft, options)
         prepared = await batch.estimated(prepared, self._client)
         done = await batch.submit(prepared, self._runner, self._client)
         self._on_submit(done.job_id, asked.path)
         return done.to_json()
+
+    async def _read(
+        self, program: Path, asked: BatchRequest, options: batch.SubmitOptions
+    ) -> batch.Draft | ScriptsDraft:
+        """The notebook, or the scripts that run one after the other in the first one's folder."""
+        if not is_script(shlex.quote(program.name)):
+            return await self._apart(lambda: batch.draft(program, options, self._runner))
+        folder = os.path.dirname(asked.path)
+        words = [shlex.join([str(program), *asked.arguments])]
+        for name, *rest in asked.then:
+            words.append(shlex.join([str(self._find(f"{folder}/{name}")), *rest]))
+        return await self._offload(
+            lambda: read_scripts(words, program.resolve().parent),
+            timeout=CONVERT_SECONDS,
+            about="The folder of the script",
+        )
+
+    async def _prepared(
+        self, program: Path, draft: batch.Draft | ScriptsDraft, options: batch.SubmitOptions
+    ) -> batch.Prepared:
+        if isinstance(draft, ScriptsDraft):
+            return await self._apart(lambda: prepare_scripts(draft, options, self._runner, None))
+        return await self._apart(lambda: batch.prepare(program, options, self._runner, None, draft))
 
     async def stop(self) -> None:
         """End what is under way."""

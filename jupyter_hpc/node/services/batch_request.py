@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -29,6 +30,9 @@ class BatchRequest:
 
     path: str
     choices: Choices
+    #: Of a script: the words after its name, and scripts that run after it, with their words.
+    arguments: tuple[str, ...] = ()
+    then: tuple[tuple[str, ...], ...] = ()
     #: Ask Slurm when the job could start.
     check: bool = True
     #: Run notebook and script on a small budget and compare.
@@ -43,7 +47,9 @@ def read_request(body: object, site: Environment | None = None) -> BatchRequest:
     table = _table(body, "The request")
     path = table.get("path")
     if not isinstance(path, str) or not path:
-        raise UsageError("The request names no notebook.", "Give its path as the browser shows it.")
+        raise UsageError(
+            "The request names no notebook or script.", "Give its path as the browser shows it."
+        )
     if not _is_whole(path):
         raise UsageError(f"{printable(path, 60)!r} cannot be the name of a file.", "")
     parameters = _table(table.get("parameters", {}), "parameters")
@@ -51,6 +57,7 @@ def read_request(body: object, site: Environment | None = None) -> BatchRequest:
     settings, sweep = fixed_and_swept({name: text for name, text in given.items() if text})
     choices = Choices(
         mode=_mode(table.get("mode")),
+        skip_invalid=_flag(table, "skip_invalid", False),
         preset=_text(table, "preset"),
         request=_request(_table(table.get("request", {}), "request")),
         settings=settings,
@@ -60,6 +67,7 @@ def read_request(body: object, site: Environment | None = None) -> BatchRequest:
         until=_until(_text(table, "until")),
         requeue=_flag(table, "requeue", False),
         isolate=_flag(table, "isolate", False),
+        after=_texts(table, "after"),
         stage_in=_texts(table, "stage_in"),
         stage_out=_texts(table, "stage_out"),
         environment=_environment(
@@ -68,7 +76,24 @@ def read_request(body: object, site: Environment | None = None) -> BatchRequest:
         notify=_flag(table, "notify", False),
         force=_flag(table, "force", False),
     )
-    return BatchRequest(path, choices, _flag(table, "check", True), _flag(table, "verify", False))
+    return BatchRequest(
+        path,
+        choices,
+        _words(_text(table, "arguments") or ""),
+        tuple(words for line in _texts(table, "then") if (words := _words(line))),
+        _flag(table, "check", True),
+        _flag(table, "verify", False),
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """The words of a line as a shell would part them; no shell ever reads them."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as problem:
+        raise UsageError(
+            f"{printable(text, 80)!r} cannot be read: {problem}.", "Close the quotes."
+        ) from problem
 
 
 def _request(table: Mapping[str, Any]) -> dict[str, Any]:

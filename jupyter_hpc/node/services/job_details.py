@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_hpc.batch.runs.endings import Left, ending
+from jupyter_hpc.batch.runs.inputs import unchanged_inputs
 from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.gpu.recording import mean_load, read_recording
@@ -123,11 +124,22 @@ class JobDetails:
                 "run_dir": found.files.run_dir,
                 "run_path": self._contents_path(found.files.run_dir),
                 "recording": recording is not None,
+                "inputs": await self._inputs(found),
             },
             "taken_at": dated.taken_at,
             "age": max(0.0, time.time() - dated.taken_at),
             "problem": problem_of(dated.problem or found.problem),
         }
+
+    async def _inputs(self, found: Found) -> list[str]:
+        """What lies among the results of a run that is under way and is none of them."""
+        run_dir = found.files.run_dir
+        if run_dir is None or _phase(found) is Phase.ENDED:
+            return []
+        output = Path(run_dir) / "output"
+        return await self._offload(
+            unchanged_inputs, output, timeout=10.0, about="The folder of the run"
+        )
 
     async def files(self, text: str) -> JobFiles:
         """Where the job's files are. Asked once: a growing log is no reason to ask again."""

@@ -345,11 +345,58 @@ describe('the preview', () => {
     expect(server.submitted[0]).toMatchObject({ force: true });
   });
 
+  it('asks a script for its words and not for what a notebook is', async () => {
+    const script = new BatchModel(server, 'a/my train.py', fromStored({}));
+    server.preview = aPreview({ changes: [], parameters: [] });
+    await script.open();
+    const { unmount } = render(<Form model={script} trans={trans} />);
+    expect(screen.queryByLabelText('Run it as')).toBeNull();
+    fireEvent.change(screen.getByLabelText('Arguments'), {
+      target: { value: '--epochs 3' }
+    });
+    fireEvent.change(screen.getByLabelText('Then run'), {
+      target: { value: 'predict.py --all\nclean.sh\n' }
+    });
+    fireEvent.change(screen.getByLabelText('Start after jobs'), {
+      target: { value: '12, 13_4' }
+    });
+    unmount();
+    render(
+      <Preview {...{ model: script, showCell: () => undefined, trans }} />
+    );
+    expect(screen.queryByText(/compare them/)).toBeNull();
+    expect(screen.queryByRole('tab', { name: /Changes/ })).toBeNull();
+    await script.submit();
+    expect(server.submitted).toEqual([
+      {
+        path: 'a/my train.py',
+        arguments: '--epochs 3',
+        then: ['predict.py --all', 'clean.sh'],
+        after: ['12', '13_4']
+      }
+    ]);
+  });
+
+  it('leaves out cells that are not Python on a tick', async () => {
+    await model.open();
+    render(<Form model={model} trans={trans} />);
+    fireEvent.click(
+      screen.getByLabelText('Leave out cells that are not Python')
+    );
+    expect(toRequest(model.choices)).toEqual({ skip_invalid: true });
+    expect(fromStored({ skip_invalid: true }).skipInvalid).toBe(true);
+  });
+
   it('names what will be overwritten, with the way to keep it', async () => {
-    server.preview = aPreview({ overwritten: ['weights.npy', 'log.csv'], added_to: ['all.log'] });
+    server.preview = aPreview({
+      overwritten: ['weights.npy', 'log.csv'],
+      added_to: ['all.log']
+    });
     await model.open();
     render(<Preview {...{ model, showCell: () => undefined, trans }} />);
-    screen.getByText(/Will be overwritten: weights\.npy, log\.csv\. Will be appended to: all\.log\./);
+    screen.getByText(
+      /Will be overwritten: weights\.npy, log\.csv\. Will be appended to: all\.log\./
+    );
     fireEvent.click(screen.getByText('Work in a new folder instead'));
     expect(model.choices.isolate).toBe(true);
     expect(toRequest(model.choices)).toEqual({ isolate: true });

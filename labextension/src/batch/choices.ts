@@ -36,6 +36,14 @@ export type Until = (typeof UNTILS)[number];
 /** The content of the form; an empty text leaves the choice to the cluster. */
 export interface IChoices {
   mode: Mode;
+  /** Leave out cells that are not Python. */
+  skipInvalid: boolean;
+  /** Of a script: the words after its name. */
+  arguments: string;
+  /** Scripts that run after it, one in each line with its words. */
+  then: string;
+  /** Jobs that must have ended well before. */
+  after: string;
   preset: string;
   request: Record<RequestKey, string>;
   /** Further options of sbatch, one in each line. */
@@ -74,6 +82,8 @@ export function toRequest(choices: IChoices): StoredChoices {
   };
   return {
     ...(mode !== 'script' && { mode }),
+    ...(choices.skipInvalid && { skip_invalid: true }),
+    ...filled({ arguments: choices.arguments }),
     ...filled({ preset }),
     ...(hasMembers(request) && { request }),
     ...(hasMembers(parameters) && { parameters }),
@@ -83,6 +93,8 @@ export function toRequest(choices: IChoices): StoredChoices {
     ...(notify && { notify }),
     ...(isolate && { isolate }),
     ...listed({
+      then: lines(choices.then),
+      after: choices.after.split(/[\s,]+/),
       stage_in: lines(choices.stageIn),
       stage_out: lines(choices.stageOut)
     }),
@@ -98,6 +110,10 @@ export function fromStored(stored: unknown): IChoices {
   const python = environment['python'] as Python;
   return {
     mode: table['mode'] === 'notebook' ? 'notebook' : 'script',
+    skipInvalid: table['skip_invalid'] === true,
+    arguments: asText(table['arguments']),
+    then: asLines(table['then']),
+    after: '', // A notebook that is submitted again waits for no job of last week.
     preset: asText(table['preset']),
     request: Object.fromEntries(
       REQUEST_KEYS.map(key => [key, asText(request[key])])

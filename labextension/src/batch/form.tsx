@@ -20,6 +20,7 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
   return (
     <form className="jp-Hpc-form" onSubmit={event => event.preventDefault()}>
       <Resources model={model} trans={trans} />
+      {model.isScript && <ScriptGroup model={model} trans={trans} />}
       <Parameters model={model} trans={trans} />
       <Group
         title={trans.__('Data')}
@@ -55,20 +56,14 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
         title={trans.__('How it runs')}
         folded={
           choices.mode === 'script' &&
+          !choices.skipInvalid &&
+          !choices.after &&
           !choices.chain &&
           !choices.requeue &&
           !choices.notify
         }
       >
-        <Field
-          label={trans.__('Run it as')}
-          value={choices.mode}
-          options={[
-            { value: 'script', label: trans.__('Python script') },
-            { value: 'notebook', label: trans.__('Executed notebook') }
-          ]}
-          onChange={mode => change({ mode: mode as Mode })}
-        />
+        {!model.isScript && <NotebookFields model={model} trans={trans} />}
         <Field
           label={trans.__('Chain of runs')}
           value={choices.chain}
@@ -78,6 +73,13 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
           onChange={chain => change({ chain })}
         />
         <UntilField model={model} trans={trans} />
+        <Field
+          label={trans.__('Start after jobs')}
+          value={choices.after}
+          placeholder={trans.__('such as %1', '4711')}
+          note={trans.__('It starts once they have ended well.')}
+          onChange={after => change({ after })}
+        />
         <label className="jp-Hpc-tick">
           <input
             type="checkbox"
@@ -96,6 +98,61 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
         </label>
       </Group>
     </form>
+  );
+}
+
+/** What only a notebook can be asked for. */
+function NotebookFields({ model, trans }: IFormProps): JSX.Element {
+  const { choices } = model;
+  return (
+    <>
+      <Field
+        label={trans.__('Run it as')}
+        value={choices.mode}
+        options={[
+          { value: 'script', label: trans.__('Python script') },
+          { value: 'notebook', label: trans.__('Executed notebook') }
+        ]}
+        onChange={mode => model.change({ mode: mode as Mode })}
+      />
+      {choices.mode === 'script' && (
+        <label className="jp-Hpc-tick">
+          <input
+            type="checkbox"
+            checked={choices.skipInvalid}
+            onChange={event =>
+              model.change({ skipInvalid: event.target.checked })
+            }
+          />
+          {trans.__('Leave out cells that are not Python')}
+        </label>
+      )}
+    </>
+  );
+}
+
+/** The words of a script, and what runs after it in the same job. */
+function ScriptGroup({ model, trans }: IFormProps): JSX.Element {
+  const { choices } = model;
+  return (
+    <Group title={trans.__('Script')}>
+      <Field
+        label={trans.__('Arguments')}
+        value={choices.arguments}
+        placeholder={trans.__('such as %1', '--epochs 3')}
+        onChange={words => model.change({ arguments: words })}
+      />
+      <Field
+        label={trans.__('Then run')}
+        value={choices.then}
+        rows={2}
+        placeholder={trans.__('such as %1', 'predict.py')}
+        note={trans.__(
+          'Scripts of the same folder, one per line; each starts if the one before ended well.'
+        )}
+        onChange={then => model.change({ then })}
+      />
+    </Group>
   );
 }
 

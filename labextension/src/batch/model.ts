@@ -38,6 +38,11 @@ export class BatchModel implements IDisposable {
     return this._changed;
   }
 
+  /** Whether it is a script, which runs as it is, and no notebook. */
+  get isScript(): boolean {
+    return isScript(this.path);
+  }
+
   get choices(): IChoices {
     return this._choices;
   }
@@ -207,6 +212,11 @@ export class BatchModel implements IDisposable {
   private _turn = 0;
   private _force = false;
   private _isLate = false;
+}
+
+/** Whether a file of this name can be a step of a job. */
+export function isScript(path: string): boolean {
+  return /\.(py|sh|bash)$/.test(path);
 }
 
 /** Whether a finding stops a submit. */

@@ -23,6 +23,7 @@ import { IHpcClient } from '../tokens';
 import { fromStored, toRequest } from './choices';
 import { askAbout } from './dialog';
 import { readChoices, writeChoices } from './metadata';
+import { isScript } from './model';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-hpc:batch',
@@ -45,6 +46,22 @@ const plugin: JupyterFrontEndPlugin<void> = {
       const items = browsers?.tracker.currentWidget?.selectedItems() ?? [];
       const found = [...items].find(item => item.type === 'notebook');
       return found?.path ?? null;
+    };
+    const selectedScript = (): string | null => {
+      const items = browsers?.tracker.currentWidget?.selectedItems() ?? [];
+      return [...items].find(item => isScript(item.path))?.path ?? null;
+    };
+    /** The document of a path, or that on the screen, if it is a script in an editor. */
+    const edited = (path?: string): IDocument | undefined => {
+      const widgets = path ? [...shell.widgets('main')] : [shell.currentWidget];
+      return (widgets as (Partial<IDocument> | null)[])
+        .map(widget => widget?.context)
+        .filter(context => context !== undefined)
+        .map(context => ({ context }))
+        .find(({ context }) => {
+          const own = context.path ?? '';
+          return isScript(own) && (!path || own === path);
+        });
     };
     const open = async (path: string): Promise<NotebookPanel | null> => {
       await commands.execute(LAB_COMMANDS.openDocument, { path });
@@ -80,6 +97,48 @@ const plugin: JupyterFrontEndPlugin<void> = {
       }
     };
 
+    commands.addCommand(COMMANDS.submitScript, {
+      label: trans.__('Submit as job…'),
+      caption: trans.__('Run this script as a Slurm job'),
+      icon: hpcIcon,
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            path: {
+              type: 'string',
+              description: trans.__('The path of the script')
+            },
+            origin: {
+              type: 'string',
+              description: trans.__(
+                '“browser” for what is selected in the file browser'
+              )
+            }
+          }
+        }
+      },
+      isEnabled: args => Boolean(args['path'] || args['origin'] || edited()),
+      isVisible: args =>
+        (client.session.value?.features.batch ?? true) &&
+        (args['origin'] !== 'browser' || selectedScript() !== null),
+      execute: async args => {
+        const wanted =
+          (args['path'] as string | undefined) ??
+          (args['origin'] === 'browser' ? selectedScript() : null);
+        const document = edited(wanted ?? undefined);
+        const found = wanted ?? document?.context.path;
+        if (!found || (document && !(await savedOrGivenUp(document, trans)))) {
+          return;
+        }
+        const path = serviceManager.contents.localPath(found);
+        const { job } = await askAbout(client, path, fromStored({}), trans);
+        if (job) {
+          announce(app, job, path, trans);
+          void client.refreshJobs();
+        }
+      }
+    });
     commands.addCommand(COMMANDS.submitNotebook, {
       label: trans.__('Run as batch job'),
       caption: trans.__('Run this notebook as a Slurm job'),
@@ -114,25 +173,33 @@ const plugin: JupyterFrontEndPlugin<void> = {
         }
       }
     });
-    palette?.addItem({
-      command: COMMANDS.submitNotebook,
-      category: trans.__('HPC')
-    });
+    for (const command of [COMMANDS.submitNotebook, COMMANDS.submitScript]) {
+      palette?.addItem({ command, category: trans.__('HPC') });
+    }
   }
 };
 
+/** As much of a notebook or an editor as is needed here. */
+interface IDocument {
+  context: {
+    path: string;
+    model: { dirty: boolean };
+    save(): Promise<void>;
+  };
+}
+
 /** The server reads the file, so what is on the screen has to be in it. */
 async function savedOrGivenUp(
-  panel: NotebookPanel,
+  document: IDocument,
   trans: TranslationBundle
 ): Promise<boolean> {
-  const { context } = panel;
+  const { context } = document;
   if (!context.model.dirty) {
     return true;
   }
   const { button } = await showDialog({
-    title: trans.__('Save the notebook?'),
-    body: trans.__('The job runs the notebook as it is saved.'),
+    title: trans.__('Save %1?', context.path),
+    body: trans.__('The job runs what is saved.'),
     buttons: [
       Dialog.cancelButton({ label: trans.__('Cancel') }),
       Dialog.okButton({ label: trans.__('Save and Go On') })

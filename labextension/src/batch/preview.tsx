@@ -34,7 +34,9 @@ export function Preview(props: IPreviewProps): JSX.Element {
       </div>
     ) : (
       <p className="jp-Hpc-preview jp-Hpc-quiet">
-        {trans.__('Converting the notebook…')}
+        {model.isScript
+          ? trans.__('Reading the script…')
+          : trans.__('Converting the notebook…')}
       </p>
     );
   }
@@ -66,11 +68,15 @@ export function Preview(props: IPreviewProps): JSX.Element {
             title: trans.__('Job'),
             content: <Code text={preview.sbatch} trans={trans} />
           },
-          {
-            id: 'changes',
-            title: trans.__('Changes (%1)', changes),
-            content: <Changes {...props} preview={preview} />
-          }
+          ...(model.isScript
+            ? []
+            : [
+                {
+                  id: 'changes',
+                  title: trans.__('Changes (%1)', changes),
+                  content: <Changes {...props} preview={preview} />
+                }
+              ])
         ]}
       />
       <Verify {...props} />
@@ -117,10 +123,20 @@ function Overwritten({ model, preview, trans }: IOutlookProps): JSX.Element {
   return (
     <p className="jp-Hpc-overwritten">
       {preview.overwritten.length > 0 && (
-        <>{trans.__('Will be overwritten: %1.', preview.overwritten.join(', '))} </>
+        <>
+          {trans.__(
+            'Will be overwritten: %1.',
+            preview.overwritten.join(', ')
+          )}{' '}
+        </>
       )}
       {preview.added_to.length > 0 && (
-        <>{trans.__('Will be appended to: %1.', preview.added_to.join(', '))} </>
+        <>
+          {trans.__(
+            'Will be appended to: %1.',
+            preview.added_to.join(', ')
+          )}{' '}
+        </>
       )}
       <button
         className="jp-Hpc-link"
@@ -222,7 +238,7 @@ function Code({ text, trans }: ICodeProps): JSX.Element {
 /** The tick that lets notebook and script run side by side, and the outcome. */
 function Verify({ model, showCell, trans }: IPreviewProps): JSX.Element | null {
   const { preview, verification, busy } = model;
-  if (!preview?.ok || preview.mode !== 'script') {
+  if (!preview?.ok || preview.mode !== 'script' || model.isScript) {
     return null;
   }
   const isRunning = busy === 'verify';

@@ -64,6 +64,17 @@ describe('the results of a run', () => {
     ]);
   });
 
+  it('are not what the run was given', async () => {
+    const inputs = ['2/figures/cell03_1.png', 'displays'];
+    const all = await listResults(browser, 'run', '', inputs);
+    expect(all.figures.map(file => file.path)).toEqual([
+      'run/output/figures/cell03_1.png'
+    ]);
+    expect(all.displays).toEqual([]);
+    const one = await listResults(browser, 'run', '2', inputs);
+    expect(one.figures).toEqual([]);
+  });
+
   it('may not be there yet', async () => {
     const { figures } = await listResults(browser, 'run', '9');
     expect(figures).toEqual([]);

@@ -33,20 +33,22 @@ export interface IResults {
   frozen: IResult[];
 }
 
-/** Look into a run folder; `task` is the number of an array's task.
+/** Look into a run folder; `task` is the number of an array's task, `inputs` are no results.
  *
  * Only the runs of a sweep have folders of their own; the parts of a chain share one.
  */
 export async function listResults(
   browser: IBrowser,
   folder: string,
-  task: string
+  task: string,
+  inputs: readonly string[] = []
 ): Promise<IResults> {
   const frozen = await browser.list(folder);
   const isSweep = frozen.some(file => file.isFolder && file.name === SWEPT);
   const output =
     task && isSweep ? `${folder}/output/${task}` : `${folder}/output`;
-  const files = await walk(browser, output);
+  const given = new Set(inputs.map(path => `${folder}/output/${path}`));
+  const files = await walk(browser, output, given);
   if (task && isSweep) {
     const beside = await browser.list(`${folder}/output`).catch(() => []);
     const table = beside.filter(file => file.name === TABLE);
@@ -71,7 +73,11 @@ export async function listResults(
   };
 }
 
-async function walk(browser: IBrowser, root: string): Promise<IResult[]> {
+async function walk(
+  browser: IBrowser,
+  root: string,
+  given: ReadonlySet<string>
+): Promise<IResult[]> {
   const found: IResult[] = [];
   let folders = [''];
   let looked = 0;
@@ -86,6 +92,9 @@ async function walk(browser: IBrowser, root: string): Promise<IResult[]> {
         .catch(() => []);
       for (const entry of entries) {
         const relativePath = folder ? `${folder}/${entry.name}` : entry.name;
+        if (given.has(`${root}/${relativePath}`)) {
+          continue;
+        }
         if (entry.isFolder) {
           below.push(relativePath);
         } else if (!MARKERS.includes(entry.name)) {
@@ -112,7 +121,8 @@ export function Results(props: IResultsProps): JSX.Element {
   const [results, setResults] = React.useState<IResults | null>(null);
   React.useEffect(() => {
     let isWanted = true;
-    listResults(browser, folder, /^\d+$/.test(task) ? task : '')
+    const { inputs } = view.files;
+    listResults(browser, folder, /^\d+$/.test(task) ? task : '', inputs)
       .then(found => isWanted && setResults(found))
       .catch(() => undefined);
     return () => {

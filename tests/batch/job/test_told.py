@@ -95,3 +95,19 @@ def test_of_a_chain_the_last_part_tells(tmp_path: Path) -> None:
             script.write_text(text.replace("SystemExit(85)", "SystemExit(0)"), encoding="utf-8")
         made.run_to_end(SLURM_ARRAY_TASK_ID="2", SLURM_ARRAY_JOB_ID="6")
     assert [told["title"] for told in hook.told] == ["Job 6 is done"]
+
+
+def test_a_chain_that_waits_for_a_person_is_told_as_held_and_its_end_later(tmp_path: Path) -> None:
+    with webhook() as hook:
+        made = job(tmp_path, {"webhook": hook.address}, "raise SystemExit(85)", chain=4)
+        for part in ("1", "2"):
+            made.run_to_end(SLURM_ARRAY_TASK_ID=part, SLURM_ARRAY_JOB_ID="6")
+        assert [(told["event"], told["title"]) for told in hook.told] == [
+            ("job-held", "Job 6 is held")
+        ]
+        assert "Held after part 2: 2 parts left no newer checkpoint" in hook.told[0]["text"]
+        for script in made.run.glob("*.py"):
+            text = script.read_text(encoding="utf-8")
+            script.write_text(text.replace("SystemExit(85)", "SystemExit(0)"), encoding="utf-8")
+        made.run_to_end(SLURM_ARRAY_TASK_ID="3", SLURM_ARRAY_JOB_ID="6")
+    assert [told["title"] for told in hook.told[1:]] == ["Job 6 is done"]

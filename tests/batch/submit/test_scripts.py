@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jupyter_hpc.batch.job.model import DEFAULT_REQUEST
-from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts
+from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts, read_scripts
 from jupyter_hpc.batch.submit.submit import Prepared, SubmitOptions
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.runner import LocalRunner
@@ -48,7 +48,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def prepared(*words: str, **options: Any) -> Prepared:
     request = {**vars(DEFAULT_REQUEST), "gpus": None, **options.pop("request", {})}
     made = SubmitOptions(request=type(DEFAULT_REQUEST)(**request), **options)
-    return await prepare_scripts(words, made, LocalRunner({"PATH": "/usr/bin:/bin"}), None)
+    return await prepare_scripts(
+        read_scripts(words), made, LocalRunner({"PATH": "/usr/bin:/bin"}), None
+    )
 
 
 class Run:

@@ -159,6 +159,24 @@ async def test_odd_files_beside_the_notebook_are_no_obstacle(tmp_path: Path) -> 
     assert outcome.equal is True and outcome.compared == (1,), outcome
 
 
+async def test_large_files_that_the_code_writes_are_not_those_of_the_notebook(
+    tmp_path: Path,
+) -> None:
+    cells = [
+        "with open('seen.bin', 'r+b') as file:\n    file.write(b'new')",
+        "with open('hidden.bin', chr(114) + '+b') as file:\n    file.write(b'new')",
+    ]
+    conversion = converted(tmp_path, cells)
+    for name in ("seen.bin", "hidden.bin", "read.bin"):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(21_000_000)
+    outcome = await verify(tmp_path / "a.ipynb", conversion, LocalRunner(), seconds=60)
+    assert outcome.equal is True, outcome
+    with open(tmp_path / "seen.bin", "rb") as file:
+        assert file.read(3) == bytes(3)
+    assert f"by them or by others: {tmp_path}/hidden.bin." in outcome.message
+
+
 def test_the_budget_shortens_trainings_only(tmp_path: Path) -> None:
     cells = [
         "num_epochs = 20\nsteps = 1\nlr = 3\nmax_iter = 500",

@@ -70,46 +70,60 @@ def tell_end(run: Path, code: int, job: str, runs: int) -> None:
         settings = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return  # told already
-    if runs > 1:
-        codes = _codes(run, runs)
-        if len(codes) < runs:
-            return  # another run of the sweep is the last one
-    else:
-        codes = [code]
+    ends = _ends(run, code, runs)
+    if len(ends) < runs:
+        return  # another run of the sweep is the last one
     if not settings.get("webhook") and not settings.get("command"):
         log("the end is told by a laptop that is connected, now or later")
         return
     if _laptop_is_there():
         log("the end is told by the laptop that is connected")
         return
+    held = any(end.held for end in ends)
     try:
-        path.unlink()
+        if not held:  # whoever releases it waits for another end
+            path.unlink()
     except OSError:
         return
-    _send(settings, _fields(str(settings.get("notebook", "")), job, codes))
+    _send(settings, _fields(str(settings.get("notebook", "")), job, ends))
 
 
-def _codes(run: Path, runs: int) -> list[int]:
-    """The exit codes of the runs of a sweep that have ended."""
-    codes = []
-    for number in range(1, runs + 1):
+class _End:
+    """How one run has ended, or that it waits for a person, and why."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.code = int(state["code"])
+        self.held = state.get("next") == "held"
+        self.rest = str(state.get("rest") or "")
+
+
+def _ends(run: Path, code: int, runs: int) -> list[_End]:
+    """The runs of a job that have ended; of a single one at least its code is known."""
+    output = run / "output"
+    folders = [output / str(number) for number in range(1, runs + 1)] if runs > 1 else [output]
+    ends = []
+    for folder in folders:
         try:
-            state = json.loads((run / "output" / str(number) / "state.json").read_text("utf-8"))
-            codes.append(int(state["code"]))
+            ends.append(_End(json.loads((folder / "state.json").read_text("utf-8"))))
         except (OSError, ValueError, KeyError):
             continue
-    return codes
+    return ends or ([_End({"code": code})] if runs == 1 else [])
 
 
-def _fields(notebook: str, job: str, codes: list[int]) -> dict[str, str]:
-    failed = [code for code in codes if code]
-    if len(codes) > 1:
-        text = f"{len(codes) - len(failed)} of {len(codes)} runs ended well."
+def _fields(notebook: str, job: str, ends: list[_End]) -> dict[str, str]:
+    held = [end for end in ends if end.held]
+    failed = [end for end in ends if end.code and not end.held]
+    title = "is held" if held else "failed" if failed else "is done"
+    if len(ends) > 1:
+        text = f"{len(ends) - len(failed) - len(held)} of {len(ends)} runs ended well."
+        text += f" {len(held)} held: {held[0].rest}" if held else ""
+    elif held:
+        text = held[0].rest
     else:
-        text = f"It ended with code {codes[0]}." if failed else "It ended well."
+        text = f"It ended with code {ends[0].code}." if failed else "It ended well."
     return {
-        "event": "job-ended",
-        "title": f"Job {job} " + ("failed" if failed else "is done"),
+        "event": "job-held" if held else "job-ended",
+        "title": f"Job {job} {title}",
         "text": f"{notebook}: {text}",
         "job_id": job,
     }

@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jupyter_hpc.batch.runs.endings import left_by
 from jupyter_hpc.batch.runtime.job.notify import LEASE_FILE, NOTIFY_FILE
 from jupyter_hpc.connect.session.notify.sending import Message
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase
+from jupyter_hpc.slurm.reasons import HELD_BY_USER
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +63,8 @@ class BatchJobWatch:
         self._slurm = SlurmClient(runner)
         self._poll_seconds = poll_seconds
         self._tell = tell
+        #: Jobs of which it was told that they wait for a person.
+        self._held: set[str] = set()
 
     async def run(self) -> None:
         """Look until cancelled; what does not answer is asked again later."""
@@ -81,6 +85,21 @@ class BatchJobWatch:
             own = [row for row in rows if job.job_id in (row.array_id, row.job_id)]
             if all(row.phase is Phase.ENDED for row in own):
                 await self._tell_once(job, own)
+            elif all(row.reason == HELD_BY_USER for row in own if row.phase is not Phase.ENDED):
+                await self._tell_hold(job, own)
+            else:
+                self._held.discard(job.job_id)
+
+    async def _tell_hold(self, job: WatchedJob, rows: list[Job]) -> None:
+        """Tell of a job that got nowhere and waits for a person, once until it goes on."""
+        if job.job_id in self._held:
+            return
+        waiting = [row.id.partition("_[")[0] for row in rows if row.phase is not Phase.ENDED]
+        left = [each for each in (await left_by(self._runner, waiting)).values() if each.held]
+        if left:
+            self._held.add(job.job_id)
+            text = f"{job.notebook}: {left[0].rest}"
+            self._tell(Message("job-held", f"Job {job.job_id} is held", text, job.job_id))
 
     async def _watched(self) -> list[WatchedJob]:
         listed = await self._runner.run(["sh", "-c", _LIST])

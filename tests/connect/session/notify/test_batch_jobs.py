@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from jupyter_hpc.batch.runtime.job.notify import LEASE_FILE, NOTIFY_FILE
-from jupyter_hpc.batch.submit.runs import note_watched
+from jupyter_hpc.batch.submit.runs import note_run, note_watched
 from jupyter_hpc.connect.session.notify.batch_jobs import BatchJobWatch
 from jupyter_hpc.connect.session.notify.sending import Message
 from jupyter_hpc.errors import AccountingDisabled
@@ -27,9 +28,17 @@ class Queue:
     records: list[Any] | None = None
     asked: int = 0
 
-    def job(self, job_id: str, state: str, array_id: str | None = None) -> None:
-        phase = phase_of(state)
-        row = SimpleNamespace(job_id=job_id, array_id=array_id, state=state, phase=phase)
+    def job(
+        self, job_id: str, state: str, array_id: str | None = None, reason: str = "None"
+    ) -> None:
+        row = SimpleNamespace(
+            job_id=job_id,
+            array_id=array_id,
+            id=f"{array_id}_[3-4]" if array_id else job_id,
+            state=state,
+            phase=phase_of(state),
+            reason=reason,
+        )
         self.rows.append(row)
 
     async def recent_jobs(self) -> list[Any]:
@@ -134,3 +143,23 @@ async def test_what_the_job_told_itself_is_not_told_again(world: World, queue: Q
     await world.watch().look()
     assert world.told == [] and queue.asked == 0
     assert not (world.watched / "12").exists()
+
+
+async def test_a_chain_that_waits_for_a_person_is_told_as_held(world: World, queue: Queue) -> None:
+    run = await world.submit("12")
+    await note_run(world.runner, "12", str(run))
+    (run / "output").mkdir()
+    watch = world.watch()
+    queue.job("13", "PENDING", "12", "JobHeldUser")  # by the user, who knows it
+    await watch.look()
+    assert world.told == []
+    state = {"code": 85, "next": "held", "rest": "Held after part 2."}
+    (run / "output" / "state.json").write_text(json.dumps(state), encoding="utf-8")
+    for _ in range(2):
+        await watch.look()
+    assert [(told.event, told.title) for told in world.told] == [("job-held", "Job 12 is held")]
+    assert "Held after part 2." in world.told[0].text and (run / NOTIFY_FILE).exists()
+    queue.rows.clear()
+    queue.job("13", "COMPLETED", "12")
+    await watch.look()
+    assert [told.title for told in world.told[1:]] == ["Job 12 is done"]
