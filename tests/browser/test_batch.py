@@ -307,6 +307,52 @@ def test_a_sweep_of_six_with_equal_file_names_by_the_button_and_from_the_laptop(
     assert (tmp_path / "weights.txt").read_text() == "mine"
 
 
+def test_findings_stop_a_submit_and_a_script_becomes_a_job_from_the_file_browser(
+    cluster: Cluster, laptop: Laptop, page: Page, screenshot: Take
+) -> None:
+    cells: list[AnyCell] = ["import os, no_such_package", "print(os.environ['SITE_PLACE'])"]
+    write_notebook(cluster, "project/wrong.ipynb", cells)
+    write(cluster, "project/my train.py", "import sys\nprint('trained with', sys.argv[1:])\n")
+    write(cluster, "project/predict.sh", "echo predicted\n")
+    with connected(laptop, "mini") as session:
+        session.wait_for("ready", 120)
+        open_notebook(page, laptop, "project/wrong.ipynb")
+        dialog = open_dialog(page)
+        found = dialog.get_by_label("What was found before the queue")
+        found.get_by_text("1 error, 1 warning").wait_for()
+        found.get_by_text("no_such_package is not in the job's Python").wait_for()
+        submit = dialog.get_by_role("button", name="Submit the job")
+        expect(submit).to_be_disabled()
+        screenshot("findings")
+        dialog.get_by_label("Submit it all the same").check()
+        expect(submit).to_be_enabled()
+        submit.click()
+        page.get_by_role("button", name="Open the Job").click()
+        said = page.get_by_text("The job's Python has no module 'no_such_package'")
+        said.first.wait_for(timeout=120_000)
+        screenshot("ending")
+
+        row = page.locator(".jp-DirListing-item").filter(has_text="my train.py")
+        row.click(button="right")
+        page.get_by_role("menuitem", name="Submit as job…").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_text("(an estimate)").wait_for()
+        assert dialog.get_by_label("Run it as").count() == 0
+        dialog.get_by_label("Arguments").fill("--epochs 3")
+        dialog.get_by_label("Then run").fill("predict.sh")
+        dialog.get_by_text("echo predicted").wait_for()
+        screenshot("script")
+        submit = dialog.get_by_role("button", name="Submit the job")
+        expect(submit).to_be_enabled()
+        submit.click()
+        page.get_by_text("project/my train.py is job").wait_for()
+        (run,) = (cluster.home("alice") / "project/hpc-batch/my train/runs").iterdir()
+        wait_until(page, lambda: (run / "output/DONE").exists(), seconds=120)
+        (log,) = (run / "logs").glob("*.out")
+        text = log.read_text()
+        assert text.index("trained with ['--epochs', '3']") < text.index("predicted"), text
+
+
 @pytest.mark.faults
 @pytest.mark.timeout(1500)
 def test_a_torch_training_by_the_button_and_from_the_laptop(

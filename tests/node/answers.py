@@ -29,6 +29,7 @@ NOTEBOOKS = {
     "good.ipynb": ["STEPS = 2", "%time print(STEPS)", "!pip install left-pad"],
     "refused.ipynb": ["print(1", "name = input('Name? ')"],
 }
+SCRIPTS = {"train.py": "print('trained')\n", "clean.sh": "echo cleaned\n"}
 
 SMALL = {"partition": "cpu", "time": "5", "cpus": 1, "memory": "300M", "gpus": 0}
 
@@ -83,6 +84,8 @@ class World:
         """The files that the requests are about."""
         for name, cells in NOTEBOOKS.items():
             self.write(name, json.dumps(notebook(cells)))
+        for name, text in SCRIPTS.items():
+            self.write(name, text)
         self.write("gpu-usage.csv", RECORDING)  # beside every job that starts in the home
 
 
@@ -253,11 +256,13 @@ def _cases() -> Iterator[Case]:
     yield Case("post", "convert", 200, "convert", {**batch(), "parameters": {"STEPS": "1,2"}})
     yield Case("post", "convert", 200, "convert", batch("refused.ipynb"))
     yield Case("post", "convert", 200, "convert", batch(time="9-00:00:00"))
+    yield Case("post", "convert", 200, "convert", {**batch("train.py"), "then": ["clean.sh -v"]})
     yield Case("post", "convert", 503, "convert", batch(), bare=True)
     yield Case("post", "convert", 400, "convert", batch("../outside.ipynb"))
     yield Case("post", "convert", 400, "convert", ["no", "request"])
 
     yield Case("post", "submit", 200, "submit", batch())
+    yield Case("post", "submit", 200, "submit", {**batch("train.py"), "arguments": "--epochs 1"})
     yield Case("post", "submit", 422, "submit", batch("refused.ipynb"))
     yield Case("post", "submit", 422, "submit", batch(partition="nowhere"))
     yield Case("post", "submit", 400, "submit", batch(mistake=1))

@@ -248,6 +248,59 @@ async def test_a_submit_freezes_the_notebook_and_is_told(
     assert emitted == [{"job_id": "41", "notebook": "work/train.ipynb"}]
 
 
+async def test_scripts_are_steps_of_one_job(ask: Ask, jp_root_dir: Path, sbatch: Path) -> None:
+    folder = jp_root_dir / "my work"
+    folder.mkdir()
+    (folder / "my train.py").write_text(
+        "import argparse\nwords = argparse.ArgumentParser()\nwords.add_argument('--lr')\n"
+        "open('w.pt', 'w').write(words.parse_args().lr)\n"
+    )
+    (folder / "clean.sh").write_text("rm -rf cache\n")
+    (folder / "w.pt").touch()
+    members = {"then": ["clean.sh 'a b'"], "after": ["12"], "parameters": {"lr": "0.1"}}
+    shown = await preview(ask, "my work/my train.py", **members)
+    assert [each["name"] for each in shown["parameters"]] == ["lr"]
+    assert shown["overwritten"] == ["w.pt"] and shown["problems"] == []
+    assert "# ---- my train.py\nimport argparse" in shown["script"] and "rm -rf" in shown["script"]
+    status, done = await post(ask, "submit", "my work/my train.py", **members)
+    assert status == 200, done
+    run = Path(done["run_dir"])
+    assert run.parent == folder / "hpc-batch/my train/runs"
+    assert (run / "scripts" / "clean.sh").read_text() == "rm -rf cache\n"
+    text = (run / "my train.sbatch").read_text()
+    assert "afterok:12" in text and "'a b'" in text and "--lr" in text
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"then": ["../../outside.sh"]}, "outside of the folder that this server shows"),
+        ({"then": ["../other.sh"]}, "is not in the folder of train.py"),
+        ({"then": ["b.ipynb"]}, "is no script"),
+        ({"then": ["none.sh"]}, "There is no script"),
+        ({"arguments": "'open"}, "Close the quotes"),
+        ({"after": ["12; true"]}, "12; true"),
+    ],
+)
+async def test_scripts_that_cannot_be_steps(
+    ask: Ask, jp_root_dir: Path, sbatch: Path, members: dict[str, Any], words: str
+) -> None:
+    (jp_root_dir / "in").mkdir()
+    (jp_root_dir / "in" / "train.py").touch()
+    (jp_root_dir / "other.sh").touch()
+    status, error = await post(ask, "submit", "in/train.py", **members)
+    assert status == 400 and words in error["message"] + error["hint"], error
+
+
+async def test_cells_that_are_not_python_are_left_out_on_demand(
+    ask: Ask, jp_root_dir: Path
+) -> None:
+    write(jp_root_dir, "train.ipynb", ["print(1", "print(2)"])
+    assert not (await preview(ask))["ok"]
+    shown = await preview(ask, skip_invalid=True)
+    assert shown["ok"] and "print(2)" in shown["script"]
+
+
 async def test_verify_says_equal(ask: Ask, jp_root_dir: Path) -> None:
     write(jp_root_dir, "short.ipynb", ["N = 2", "print(N + 1)\nN"])
     shown = await preview(ask, "short.ipynb", verify=True)

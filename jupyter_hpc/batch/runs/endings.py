@@ -7,7 +7,7 @@ import binascii
 import contextlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jupyter_hpc.batch.runs.log_endings import LOG_END_BYTES, recognised
@@ -18,6 +18,7 @@ from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.endings import Ending, explain_state
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail, Phase
+from jupyter_hpc.text import printable
 
 #: At most so many failed jobs are looked into at once.
 MAX_JOBS_AT_ONCE = 40
@@ -107,6 +108,9 @@ def ending(
         reason=record.reason,
         step_state=record.step_state if isinstance(record, FinishedJob) else "",
     )
+    if known.cause == "node_failure" and record.nodes:
+        text = known.text.rstrip(".")
+        known = replace(known, text=f"{text} ({printable(record.nodes, 80)}).")
     if left is None:
         return known
     if left.held and (is_cancelled or known.cause == "cancelled"):

@@ -107,6 +107,7 @@ class Mirror:
         self.left_out: list[str] = []
         self.copied = 0
         self._room = plan.written_bytes
+        self._listed: dict[str, list[Any]] = {}
         #: Folders that are new: nothing can be in the way there.
         self._new: set[str] = set()
 
@@ -135,7 +136,7 @@ class Mirror:
 
     def _around(self, source: str, name: str, inner: str) -> None:
         """What lies beside the notebook's folder, or beside one around it: links."""
-        for entry in _entries(source):
+        for entry in self._entries(source):
             own = _below(name, entry.name)
             if entry.name == inner or entry.name.startswith(".") or self._is_there(own):
                 continue
@@ -148,7 +149,7 @@ class Mirror:
                 self._link(entry, own)
 
     def _mirror(self, source: str, name: str) -> None:
-        for entry in _entries(source):
+        for entry in self._entries(source):
             own = _below(name, entry.name)
             if entry.name in _LEFT_OUT or own in self.leave:
                 continue
@@ -191,16 +192,24 @@ class Mirror:
 
     def _is_data(self, folder: str) -> bool:
         files = size = 0
-        for path, folders, names in os.walk(folder):
-            files += len(names) + len(folders)
-            if files > self.plan.data_files:
-                return True
-            for name in names:
-                with contextlib.suppress(OSError):
-                    size += os.lstat(os.path.join(path, name)).st_size
-            if size > self.plan.data_bytes:
+        folders = [folder]
+        while folders:
+            for entry in self._entries(folders.pop()):
+                files += 1
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    with contextlib.suppress(OSError):
+                        size += entry.stat(follow_symlinks=False).st_size
+            if files > self.plan.data_files or size > self.plan.data_bytes:
                 return True
         return False
+
+    def _entries(self, folder: str) -> list[Any]:
+        """What is in a folder, asked once: looking at it first tells whether it is data."""
+        if folder not in self._listed:
+            self._listed[folder] = _entries(folder)
+        return self._listed[folder]
 
     def _is_there(self, own: str) -> bool:
         if own.rpartition("/")[0] in self._new:
