@@ -3,104 +3,17 @@ import { cleanup, fireEvent, render, screen } from '@testing-library/react';
 import * as React from 'react';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type {
-  IBatchPreview,
-  IBatchRequest,
-  IParameter,
-  ISubmittedJob
-} from '../data/api';
 import { ApiError } from '../data/request';
+import { aPreview, FakeBatch } from '../testing/batch';
 import { settled } from '../testing/server';
-import { aJobRequest, aPartition } from '../testing/values';
 import { fromStored, toRequest } from './choices';
 import { BatchDialog } from './dialog';
 import { Form } from './form';
 import { readChoices, writeChoices } from './metadata';
-import { type BatchClient, BatchModel } from './model';
+import { BatchModel } from './model';
 import { Preview } from './preview';
 
 const trans = nullTranslator.load('jupyter_hpc');
-
-function aParameter(changes: Partial<IParameter>): IParameter {
-  return {
-    name: 'lr',
-    kind: 'constant',
-    cell: 1,
-    line: 1,
-    default: '0.1',
-    not_from_environment: '',
-    stored_in: [],
-    repeated: false,
-    where: '',
-    column: 0,
-    length: 0,
-    offset: 0,
-    ...changes
-  };
-}
-
-function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
-  return {
-    path: 'a/train.ipynb',
-    notebook: 'train.ipynb',
-    ok: true,
-    mode: 'script',
-    script: 'print(1)',
-    sbatch: '#!/bin/bash',
-    runs: 1,
-    overwritten: [],
-    added_to: [],
-    changes: [
-      { cell: 2, line: 1, source: '%time', what: 'timed', why: 'a magic' }
-    ],
-    notices: [],
-    refusals: [],
-    parameters: [
-      aParameter({}),
-      aParameter({ name: 'TOKEN', kind: 'secret', line: 2, default: '' })
-    ],
-    prepare: [],
-    requirements: [],
-    problems: [],
-    findings: [],
-    estimated_start: 1000,
-    estimated_nodes: 'gpu01',
-    cost: '',
-    verification: null,
-    request: aJobRequest({ partition: 'gpu', time: '01:00:00', gpus: 1 }),
-    choices: { accounts: ['ml'], qos: [], presets: [], environment: 'venv' },
-    ...changes
-  };
-}
-
-/** A server that answers with `preview` and remembers what it was asked. */
-class FakeBatch implements BatchClient {
-  preview = aPreview();
-  asked: IBatchRequest[] = [];
-  submitted: IBatchRequest[] = [];
-  refusal: ApiError | null = null;
-  now = (): number => 900;
-  partitions = vi.fn(() =>
-    Promise.resolve({
-      partitions: [aPartition()],
-      problem: null,
-      taken_at: 0,
-      age: 0
-    })
-  );
-
-  convert(request: IBatchRequest): Promise<IBatchPreview> {
-    this.asked.push(request);
-    return Promise.resolve(this.preview);
-  }
-
-  submit(request: IBatchRequest): Promise<ISubmittedJob> {
-    this.submitted.push(request);
-    return this.refusal
-      ? Promise.reject(this.refusal)
-      : Promise.resolve({ job_id: '7', run_dir: '/r', messages: [] });
-  }
-}
 
 let server: FakeBatch;
 let model: BatchModel;
@@ -343,48 +256,6 @@ describe('the preview', () => {
     expect(model.isReady).toBe(true);
     await model.submit();
     expect(server.submitted[0]).toMatchObject({ force: true });
-  });
-
-  it('asks a script for its words and not for what a notebook is', async () => {
-    const script = new BatchModel(server, 'a/my train.py', fromStored({}));
-    server.preview = aPreview({ changes: [], parameters: [] });
-    await script.open();
-    const { unmount } = render(<Form model={script} trans={trans} />);
-    expect(screen.queryByLabelText('Run it as')).toBeNull();
-    fireEvent.change(screen.getByLabelText('Arguments'), {
-      target: { value: '--epochs 3' }
-    });
-    fireEvent.change(screen.getByLabelText('Then run'), {
-      target: { value: 'predict.py --all\nclean.sh\n' }
-    });
-    fireEvent.change(screen.getByLabelText('Start after jobs'), {
-      target: { value: '12, 13_4' }
-    });
-    unmount();
-    render(
-      <Preview {...{ model: script, showCell: () => undefined, trans }} />
-    );
-    expect(screen.queryByText(/compare them/)).toBeNull();
-    expect(screen.queryByRole('tab', { name: /Changes/ })).toBeNull();
-    await script.submit();
-    expect(server.submitted).toEqual([
-      {
-        path: 'a/my train.py',
-        arguments: '--epochs 3',
-        then: ['predict.py --all', 'clean.sh'],
-        after: ['12', '13_4']
-      }
-    ]);
-  });
-
-  it('leaves out cells that are not Python on a tick', async () => {
-    await model.open();
-    render(<Form model={model} trans={trans} />);
-    fireEvent.click(
-      screen.getByLabelText('Leave out cells that are not Python')
-    );
-    expect(toRequest(model.choices)).toEqual({ skip_invalid: true });
-    expect(fromStored({ skip_invalid: true }).skipInvalid).toBe(true);
   });
 
   it('names what will be overwritten, with the way to keep it', async () => {

@@ -70,6 +70,10 @@ export class BatchDialog extends Dialog<void> {
     ) {
       return; // A field, tab or link takes it, not the buttons of the dialog.
     }
+    if (event.type === 'input') {
+      this._update(); // JupyterLab judges by the fields alone, we by the preview.
+      return;
+    }
     super.handleEvent(event);
   }
 

@@ -1,0 +1,94 @@
+import { vi } from 'vitest';
+
+import type { BatchClient } from '../batch/model';
+import type {
+  IBatchPreview,
+  IBatchRequest,
+  IParameter,
+  ISubmittedJob
+} from '../data/api';
+import type { ApiError } from '../data/request';
+import { aJobRequest, aPartition } from './values';
+
+/** A parameter that a notebook has. */
+export function aParameter(changes: Partial<IParameter>): IParameter {
+  return {
+    name: 'lr',
+    kind: 'constant',
+    cell: 1,
+    line: 1,
+    default: '0.1',
+    not_from_environment: '',
+    stored_in: [],
+    repeated: false,
+    where: '',
+    column: 0,
+    length: 0,
+    offset: 0,
+    ...changes
+  };
+}
+
+/** What the server says of a notebook that can be submitted. */
+export function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
+  return {
+    path: 'a/train.ipynb',
+    notebook: 'train.ipynb',
+    ok: true,
+    mode: 'script',
+    script: 'print(1)',
+    sbatch: '#!/bin/bash',
+    runs: 1,
+    overwritten: [],
+    added_to: [],
+    changes: [
+      { cell: 2, line: 1, source: '%time', what: 'timed', why: 'a magic' }
+    ],
+    notices: [],
+    refusals: [],
+    parameters: [
+      aParameter({}),
+      aParameter({ name: 'TOKEN', kind: 'secret', line: 2, default: '' })
+    ],
+    prepare: [],
+    requirements: [],
+    problems: [],
+    findings: [],
+    estimated_start: 1000,
+    estimated_nodes: 'gpu01',
+    cost: '',
+    verification: null,
+    request: aJobRequest({ partition: 'gpu', time: '01:00:00', gpus: 1 }),
+    choices: { accounts: ['ml'], qos: [], presets: [], environment: 'venv' },
+    ...changes
+  };
+}
+
+/** A server that answers with `preview` and remembers what it was asked. */
+export class FakeBatch implements BatchClient {
+  preview = aPreview();
+  asked: IBatchRequest[] = [];
+  submitted: IBatchRequest[] = [];
+  refusal: ApiError | null = null;
+  now = (): number => 900;
+  partitions = vi.fn(() =>
+    Promise.resolve({
+      partitions: [aPartition()],
+      problem: null,
+      taken_at: 0,
+      age: 0
+    })
+  );
+
+  convert(request: IBatchRequest): Promise<IBatchPreview> {
+    this.asked.push(request);
+    return Promise.resolve(this.preview);
+  }
+
+  submit(request: IBatchRequest): Promise<ISubmittedJob> {
+    this.submitted.push(request);
+    return this.refusal
+      ? Promise.reject(this.refusal)
+      : Promise.resolve({ job_id: '7', run_dir: '/r', messages: [] });
+  }
+}
