@@ -126,26 +126,10 @@ class Training:
 
 @pytest.mark.faults
 @pytest.mark.timeout(1500)
-def test_lightning_goes_on_over_real_time_limits(alice: User) -> None:
-    """A chain of three, a requeue, and one that gets nowhere, beside each other."""
+def test_a_lightning_chain_of_three_goes_on_over_real_time_limits(alice: User) -> None:
     alice.notebook("light.ipynb", LIGHT)
-    # Lightning's own way to save at the warning is off, and the program ends without a checkpoint.
-    stuck_cells = [
-        "import signal, sys\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(85))\n"
-        f"from lightning.pytorch.plugins.environments import SLURMEnvironment\n{LIGHT[0]}",
-        LIGHT[1],
-        LIGHT[2].replace("logger=", "plugins=[SLURMEnvironment(auto_requeue=False)], logger="),
-    ]
-    alice.notebook("stuck.ipynb", stuck_cells)
-    stuck = Training(alice, "stuck.ipynb", "--requeue")
-    requeued = Training(alice, "light.ipynb", "--requeue", "--set", "EPOCHS=130")
     chain = Training(alice, "light.ipynb", "--chain", "3")
-
-    def left() -> str:
-        asked = ["squeue", "--noheader", "--format=%i/%r"]
-        return alice.cluster.run("login1", asked).stdout.strip()
-
-    alice.waiting(lambda: left() in ("", f"{stuck.job}/JobHeldUser"), 1200)
+    alice.wait_for_end(1200)
     parts = [file.read_text() for file in sorted((chain.run / "logs").glob("*.out"))]
     assert len(parts) == 3, parts
     epochs = [[int(number) for number in re.findall(r"^epoch (\d+)", text, re.M)] for text in parts]
@@ -155,10 +139,38 @@ def test_lightning_goes_on_over_real_time_limits(alice: User) -> None:
     assert epochs[-1][-1] == 399 and "fitted" in parts[-1]
     assert (chain.run / "output" / "DONE").exists()
 
+
+@pytest.mark.faults
+@pytest.mark.timeout(1500)
+def test_lightning_that_is_requeued_goes_on(alice: User) -> None:
+    alice.notebook("light.ipynb", LIGHT)
+    requeued = Training(alice, "light.ipynb", "--requeue", "--set", "EPOCHS=130")
+    alice.waiting(lambda: left(alice) in ("", f"{requeued.job}/JobHeldUser"), 1200)
     went_on = requeued.epochs()
-    assert went_on == sorted(went_on) and went_on[-1] == 129, went_on
+    assert left(alice) == "", logs(requeued.run)
+    assert went_on == sorted(went_on) and went_on[-1] == 129, logs(requeued.run)
     assert "goes on from there" in logs(requeued.run) and (requeued.run / "output/DONE").exists()
 
-    assert left(), logs(stuck.run)
+
+@pytest.mark.faults
+@pytest.mark.timeout(1500)
+def test_lightning_that_saves_nothing_is_held(alice: User) -> None:
+    # Lightning's own way to save at the warning is off, and the program ends without a checkpoint.
+    cells = [
+        "import signal, sys\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(85))\n"
+        f"from lightning.pytorch.plugins.environments import SLURMEnvironment\n{LIGHT[0]}",
+        LIGHT[1],
+        LIGHT[2].replace("logger=", "plugins=[SLURMEnvironment(auto_requeue=False)], logger="),
+    ]
+    alice.notebook("stuck.ipynb", cells)
+    stuck = Training(alice, "stuck.ipynb", "--requeue")
+    alice.waiting(lambda: left(alice) in ("", f"{stuck.job}/JobHeldUser"), 1200)
+    assert left(alice), logs(stuck.run)
     assert stuck.epochs().count(0) == 2, logs(stuck.run)
     assert "2 parts left no newer checkpoint than they found" in logs(stuck.run)
+
+
+def left(user: User) -> str:
+    """What is in the queue, with the reason why it waits."""
+    asked = ["squeue", "--noheader", "--format=%i/%r"]
+    return user.cluster.run("login1", asked).stdout.strip()

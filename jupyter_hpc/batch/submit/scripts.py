@@ -38,7 +38,7 @@ from jupyter_hpc.batch.submit.submit import (
     in_its_folder,
     prepared_job,
 )
-from jupyter_hpc.batch.submit.uploads import named_working_files
+from jupyter_hpc.batch.submit.uploads import named_working_files, requirements_of
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
@@ -153,7 +153,7 @@ async def prepare_scripts(
         frozenset(own),
         base,
         prepared.files if options.upload else None,
-        _requirements(uploads),
+        requirements_of(uploads),
     )
     return await looked_over(prepared, subject, options, runner, client)
 
@@ -292,8 +292,3 @@ def _code(
 
 def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {name: [value] for name, value in values.items()}
-
-
-def _requirements(uploads: Mapping[str, bytes]) -> str | None:
-    data = uploads.get("requirements.txt")
-    return None if data is None else data.decode("utf-8", "replace")

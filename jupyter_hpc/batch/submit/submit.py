@@ -72,7 +72,7 @@ from jupyter_hpc.batch.submit.snapshot import (
     run_files,
 )
 from jupyter_hpc.batch.submit.trial import computed_parts
-from jupyter_hpc.batch.submit.uploads import local_inputs, working_files
+from jupyter_hpc.batch.submit.uploads import local_inputs, requirements_of, working_files
 from jupyter_hpc.clusters.sections import BatchSettings, Budget
 from jupyter_hpc.clusters.user_settings import NotifySettings
 from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
@@ -260,7 +260,7 @@ async def prepare(
         frozenset(path.partition("/")[0].removesuffix(".py") for path in modules),
         notebook.parent,
         prepared.files if options.upload else None,
-        _text(uploads.get("requirements.txt")),
+        requirements_of(uploads),
     )
     return await looked_over(prepared, subject, options, runner, client)
 
@@ -332,10 +332,6 @@ def refused(conversion: Conversion) -> ConversionRefused:
         f"{conversion.notebook} cannot become a script without changing what it does:{reasons}",
         "As an executed notebook it can run as it is." * conversion.runs_as_notebook,
     )
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "replace")
 
 
 def _folder_of(notebook: Path) -> str:

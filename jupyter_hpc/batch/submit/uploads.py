@@ -6,7 +6,7 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jupyter_hpc.batch.convert.reading import Notebook, companion_bytes
@@ -112,3 +112,9 @@ def _packed(folder: Path, path: str) -> bytes:
             f"The folder {path!r} cannot be packed: {error.strerror}.", "Check its permissions."
         ) from error
     return buffer.getvalue()
+
+
+def requirements_of(uploads: Mapping[str, bytes]) -> str | None:
+    """The text of the requirements that travel with a job, if any do."""
+    data = uploads.get("requirements.txt")
+    return None if data is None else data.decode("utf-8", "replace")
