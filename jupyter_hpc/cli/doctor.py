@@ -94,9 +94,10 @@ def _end_with_signals(work: asyncio.Future[Any]) -> list[int]:
             soon(loop, _tell, "One moment: what was asked for is given back.")
         caught.append(number)
 
-    hang_up = [signal.SIGHUP] if sys.platform != "win32" else []
-    for number in (signal.SIGINT, signal.SIGTERM, *hang_up):
-        signal.signal(number, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    signal.signal(signal.SIGTERM, on_signal)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, on_signal)
     return caught
 
 

@@ -14,7 +14,7 @@ import click
 from jupyter_hpc.text import printable
 
 if TYPE_CHECKING:
-    from jupyter_hpc.slurm.models import AccountUse, Overview, PartitionUse
+    from jupyter_hpc.slurm.overview import AccountUse, Overview, PartitionUse
 
 #: Words in a list of QOS that are shown.
 _MAX_QOS = 8

@@ -18,7 +18,7 @@ from jupyter_hpc.errors import CommandError
 from jupyter_hpc.text import printable
 
 
-class _Told(Watcher):
+class _Progress(Watcher):
     """Hands the progress on, in the words of results."""
 
     def __init__(
@@ -42,7 +42,7 @@ async def bring_results(
     progress: Callable[[ResultFile, int], None],
 ) -> Mapping[str, str] | None:
     """See batch/submit/results.py, Bring."""
-    told = _Told(files, progress)
+    told = _Progress(files, progress)
 
     def work(wire: Wire) -> Outcome:
         sources = [(file.source, file.path) for file in files]

@@ -45,7 +45,6 @@ from jupyter_hpc.slurm.models import (
     FinishedStep,
     Job,
     JobDetail,
-    Overview,
     Partition,
     Qos,
     Request,
@@ -53,6 +52,7 @@ from jupyter_hpc.slurm.models import (
     Submitted,
     Usage,
 )
+from jupyter_hpc.slurm.overview import Overview
 from jupyter_hpc.slurm.releases import Release, read_release
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions

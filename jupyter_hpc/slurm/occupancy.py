@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jupyter_hpc.slurm.fields import Field, FieldTable, command, count, text
-from jupyter_hpc.slurm.models import (
+from jupyter_hpc.slurm.models import Association, Partition, Share
+from jupyter_hpc.slurm.overview import (
     AccountUse,
-    Association,
     CpuUse,
     GpuUse,
     Overview,
-    Partition,
     PartitionUse,
-    Share,
     Unavailable,
 )
 from jupyter_hpc.slurm.units import gpu_counts, read_gres

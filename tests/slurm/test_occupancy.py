@@ -7,8 +7,9 @@ import pytest
 from jupyter_hpc.cli.info import lines
 from jupyter_hpc.slurm import inventory
 from jupyter_hpc.slurm.fields import SEPARATOR
-from jupyter_hpc.slurm.models import Association, Overview, Share
+from jupyter_hpc.slurm.models import Association, Share
 from jupyter_hpc.slurm.occupancy import read_overview
+from jupyter_hpc.slurm.overview import Overview
 
 
 def row(*columns: str) -> str:

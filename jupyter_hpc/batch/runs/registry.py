@@ -26,8 +26,8 @@ _NO_PYTHON = 77
 
 #: Runs the program on stdin with the first Python that is new enough.
 _LIST = f"""# list the runs
-for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8; do
-    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2> /dev/null || continue
+for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9; do
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2> /dev/null || continue
     exec "$python" -I -c "$1" "{NOTES}" "$2"
 done
 exit {_NO_PYTHON}

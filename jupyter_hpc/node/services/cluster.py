@@ -12,7 +12,7 @@ from jupyter_hpc.node.values import problem_of
 if TYPE_CHECKING:
     from jupyter_hpc.node.services.partitions import PartitionService
     from jupyter_hpc.slurm.client import SlurmClient
-    from jupyter_hpc.slurm.models import Overview
+    from jupyter_hpc.slurm.overview import Overview
 
 #: The least between two questions, however long or short a site's own floor is.
 _FLOOR_SECONDS = 60.0

@@ -129,7 +129,7 @@ async def test_nothing_was_ever_submitted(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_no_python_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sh").symlink_to("/bin/sh")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CommandFailed, match=r"no Python 3\.8 or newer is found"):
+    with pytest.raises(CommandFailed, match=r"no Python 3\.9 or newer is found"):
         await submits(LocalRunner())
 
 
