@@ -61,7 +61,7 @@ _KEEPALIVE_COUNT = 40
 
 #: A push to a phone is waited for so long, and told of every so often; Duo gives up after 60 s.
 _MAX_APPROVAL_SECONDS = 90.0
-_TOLD_SECONDS = 5.0
+_NOTICE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ async def _patiently(
             heard = carrier is None or carrier.received != received
             received = carrier.received if carrier is not None else 0
             before, judged = judged, judged + step if client.judged else 0.0
-            if judged and before // _TOLD_SECONDS < judged // _TOLD_SECONDS:
+            if judged and before // _NOTICE_SECONDS < judged // _NOTICE_SECONDS:
                 client.tell_wait(_MAX_APPROVAL_SECONDS - judged)
             approving = 0.0 < judged < _MAX_APPROVAL_SECONDS
             ours = client.asking or client.signing or approving

@@ -3,6 +3,7 @@ import { cleanup, fireEvent, render, screen } from '@testing-library/react';
 import * as React from 'react';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
+import type { IBatchPreview } from '../data/api';
 import { ApiError } from '../data/request';
 import { aPreview, FakeBatch } from '../testing/batch';
 import { settled } from '../testing/server';

@@ -29,10 +29,11 @@ afterEach(() => {
 
 describe('a script', () => {
   it('asks a script for its words and not for what a notebook is', async () => {
-    const script = new BatchModel(server, 'a/my train.py', fromStored({}));
+    model.dispose();
+    model = new BatchModel(server, 'a/my train.py', fromStored({}));
     server.preview = aPreview({ changes: [], parameters: [] });
-    await script.open();
-    const { unmount } = render(<Form model={script} trans={trans} />);
+    await model.open();
+    const { unmount } = render(<Form model={model} trans={trans} />);
     expect(screen.queryByLabelText('Run it as')).toBeNull();
     fireEvent.change(screen.getByLabelText('Arguments'), {
       target: { value: '--epochs 3' }
@@ -44,12 +45,10 @@ describe('a script', () => {
       target: { value: '12, 13_4' }
     });
     unmount();
-    render(
-      <Preview {...{ model: script, showCell: () => undefined, trans }} />
-    );
+    render(<Preview {...{ model, showCell: () => undefined, trans }} />);
     expect(screen.queryByText(/compare them/)).toBeNull();
     expect(screen.queryByRole('tab', { name: /Changes/ })).toBeNull();
-    await script.submit();
+    await model.submit();
     expect(server.submitted).toEqual([
       {
         path: 'a/my train.py',

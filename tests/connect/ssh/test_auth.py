@@ -84,7 +84,7 @@ async def test_any_number_of_questions(home: Path) -> None:
 async def test_a_push_is_waited_for_with_a_countdown(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hop, "_TOLD_SECONDS", 0.5)
+    monkeypatch.setattr(hop, "_NOTICE_SECONDS", 0.5)
     async with Site(challenges=[(["Option:"], ["1"])], push_seconds=2.0).open() as site:
         person = Person([["1"]])
         (await open_login(write_home(home, site), person, timeout=1.0)).close()
