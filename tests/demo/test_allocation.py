@@ -26,7 +26,8 @@ async def test_the_whole_way_of_a_session(login: Host) -> None:
     answer = await login.run("salloc --no-shell -p gpu --gpus=1 -t 10 -J 'my job'")
     assert (answer.code, answer.out) == (0, "")
     assert answer.err.startswith("salloc: Granted job allocation ")
-    job = answer.err.split()[-1]
+    job = answer.err.splitlines()[0].split()[-1]
+    assert answer.err.splitlines()[1] == "salloc: Nodes demo-gpu1 are ready for job"
     assert await login.good("squeue --me -h -o '%i|%T|%j|%N'") == f"{job}|RUNNING|my job|demo-gpu1"
     async with open_node(login, "demo-gpu1") as node:
         script = "echo $SLURM_JOB_ID $SLURM_STEP_ID $SLURM_PROCID $CUDA_VISIBLE_DEVICES; hostname"
@@ -60,6 +61,7 @@ async def test_two_jobs_hold_different_gpus_and_a_third_waits(login: Host) -> No
         assert rest == (
             f"salloc: job {number} has been allocated resources\n"
             f"salloc: Granted job allocation {number}\n"
+            "salloc: Nodes demo-gpu1 are ready for job\n"
         )
 
 
@@ -260,5 +262,5 @@ async def test_salloc_with_a_command_runs_it_here_and_gives_the_job_back(login: 
     assert (answer.code, answer.out) == (5, "demo-login\ndemo-cpu1\n")
     lines = answer.err.splitlines()
     assert lines[0].startswith("salloc: Granted job allocation ")
-    assert lines[1].startswith("salloc: Relinquishing job allocation ")
+    assert lines[-1].startswith("salloc: Relinquishing job allocation ")
     assert await login.good("squeue -h -t RUNNING") == ""

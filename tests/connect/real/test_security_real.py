@@ -56,7 +56,8 @@ def test_nothing_listens_on_the_cluster_but_the_kernels_own_pipe(opened: Opened)
     kernels = [argv for argv in commands if "ipykernel_launcher" in argv]
     assert kernels, f"the listener is not the kernel's: {commands}"
     argv = kernels[0]
-    details = json.loads(opened.cluster.hosts[NODE].file(argv[-1]).read_text())
+    file = argv[argv.index("-f") + 1]
+    details = json.loads(opened.cluster.hosts[NODE].file(file).read_text())
     assert details["transport"] == "ipc" and details["ip"].startswith(opened.private)
 
 

@@ -77,7 +77,7 @@ def write_run_table(run_dir: Path) -> None:
     target = run_dir / "output" / TABLE_NAME
     draft = target.with_name(f".{TABLE_NAME}.{os.getpid()}")
     for _ in range(10):
-        before = _ends(run_dir)
+        before = _end_times(run_dir)
         rows = run_table(run_dir)
         names = list(dict.fromkeys(name for row in rows for name in row.parameters))
         found = list(dict.fromkeys(name for row in rows for name in row.metrics))
@@ -90,11 +90,11 @@ def write_run_table(run_dir: Path) -> None:
                 code = "" if row.code is None else row.code
                 writer.writerow([row.task, *given, row.state, code, *reached, row.figures])
         os.replace(draft, target)
-        if _ends(run_dir) == before:
+        if _end_times(run_dir) == before:
             return
 
 
-def _ends(run_dir: Path) -> dict[str, int]:
+def _end_times(run_dir: Path) -> dict[str, int]:
     """When each run wrote what its row is made of: the code first, then that all is done."""
     marks = [file for name in ("state.json", "DONE") for file in run_dir.glob(f"output/*/{name}")]
     return {str(file): file.stat().st_mtime_ns for file in marks}
