@@ -100,14 +100,14 @@ def _shown(one: Credential) -> str:
     if one.locked:
         words.append("with a passphrase")
     if one.certificate is not None:
-        ends = one.certificate.ends
+        ends = one.certificate.expires
         until = f"until {_moment(ends)}" if ends is not None else "for ever"
         words.append(f"certificate valid {until}")
     return ", ".join(words)
 
 
 def _seconds_left(one: Credential) -> float:
-    ends = one.certificate.ends if one.certificate else None
+    ends = one.certificate.expires if one.certificate else None
     return ends - time.time() if ends is not None else float("inf")
 
 

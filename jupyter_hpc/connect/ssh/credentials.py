@@ -5,12 +5,12 @@ Nothing is unlocked, and nothing is sent to anybody.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import asyncssh
 
+from jupyter_hpc.connect.ssh.expiring.certificates import Certificate, read_certificate
 from jupyter_hpc.connect.ssh.keys import KeyRing, LockedKeyPair, identities
 from jupyter_hpc.connect.ssh.settings import Settings
 from jupyter_hpc.errors import CommandError
@@ -18,30 +18,6 @@ from jupyter_hpc.runner import LocalRunner
 from jupyter_hpc.text import printable
 
 _KLIST_SECONDS = 5.0
-
-#: "For ever" in a certificate.
-_NEVER = 2**64 - 1
-
-#: How many fields of its own each kind of key has before the serial number (PROTOCOL.certkeys).
-_KEY_FIELDS = {
-    b"ssh-rsa": 2,
-    b"ssh-dss": 4,
-    b"ssh-ed25519": 1,
-    b"ecdsa-sha2-nistp256": 2,
-    b"ecdsa-sha2-nistp384": 2,
-    b"ecdsa-sha2-nistp521": 2,
-    b"sk-ssh-ed25519": 2,
-    b"sk-ecdsa-sha2-nistp256": 3,
-}
-_CERTIFICATE = b"-cert-v01@openssh.com"
-
-
-@dataclass(frozen=True)
-class Validity:
-    """From when until when a certificate counts, in epoch seconds; None: for ever."""
-
-    begins: int
-    ends: int | None
 
 
 @dataclass(frozen=True)
@@ -51,7 +27,7 @@ class Credential:
     name: str
     source: str
     locked: bool = False
-    certificate: Validity | None = None
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True)
@@ -60,32 +36,6 @@ class Ticket:
 
     valid: bool
     text: str = ""
-
-
-def read_validity(blob: bytes) -> Validity | None:
-    """When an OpenSSH certificate is valid; None for a plain key and for what cannot be read."""
-    try:
-        kind, at = _string(blob, 0)
-        if not kind.endswith(_CERTIFICATE):
-            return None
-        fields = _KEY_FIELDS[kind.removesuffix(_CERTIFICATE)]
-        for _ in range(1 + fields):  # the nonce first
-            _, at = _string(blob, at)
-        at += 8 + 4  # serial number, kind of certificate
-        for _ in range(2):  # key id, principals
-            _, at = _string(blob, at)
-        begins, ends = struct.unpack_from(">QQ", blob, at)
-    except (struct.error, KeyError, IndexError):
-        return None
-    return Validity(begins, None if ends == _NEVER else ends)
-
-
-def _string(blob: bytes, at: int) -> tuple[bytes, int]:
-    (length,) = struct.unpack_from(">I", blob, at)
-    end = at + 4 + length
-    if end > len(blob):
-        raise IndexError
-    return blob[at + 4 : end], end
 
 
 async def list_credentials(settings: Settings) -> list[Credential]:
@@ -110,7 +60,7 @@ def _credential(pair: asyncssh.SSHKeyPair, source: str) -> Credential:
         printable(name, 120),
         source or "file",
         isinstance(pair, LockedKeyPair),
-        read_validity(pair.public_data),
+        read_certificate(pair.public_data),
     )
 
 

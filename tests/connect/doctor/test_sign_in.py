@@ -14,7 +14,7 @@ import pytest
 from jupyter_hpc.clusters import Login, Profile
 from jupyter_hpc.connect.doctor.checks import CHECKS, Report
 from jupyter_hpc.connect.doctor.sign_in import look_at_credentials
-from jupyter_hpc.connect.ssh.credentials import read_validity
+from jupyter_hpc.connect.ssh.expiring.certificates import read_certificate
 from tests.connect.doctor.looking import Lines, at_port, look, profile_for, speaking
 from tests.connect.ssh.helpers import Person, Site, write_home, write_key
 
@@ -173,12 +173,12 @@ def test_the_validity_of_every_kind_of_key(home: Path) -> None:
             check=True,
         )
         blob = asyncssh.read_certificate(f"{file}-cert.pub").public_data
-        found = read_validity(blob)
-        assert found is not None and found.ends is not None
-        assert abs(found.ends - time.time() - 3600) < 120
+        found = read_certificate(blob)
+        assert found is not None and found.expires is not None
+        assert abs(found.expires - time.time() - 3600) < 120
         for cut in range(0, len(blob), 7):
-            read_validity(blob[:cut])  # nothing that is cut short is an error
-        assert read_validity(asyncssh.read_public_key(f"{file}.pub").public_data) is None
+            read_certificate(blob[:cut])  # nothing that is cut short is an error
+        assert read_certificate(asyncssh.read_public_key(f"{file}.pub").public_data) is None
 
 
 async def test_a_host_that_runs_no_commands(home: Path) -> None:
