@@ -45,8 +45,8 @@ def test_each_section_says_what_is_missing(page: Page, lab: LabServer) -> None:
     panel = show_panel(page)
     panel.get_by_text("This server does not run inside a job of Slurm.").wait_for()
     sections = panel.locator(".jp-Hpc-section")
-    expect(sections).to_have_count(4)
-    for name in ("GPUs", "Jobs"):
+    expect(sections).to_have_count(5)
+    for name in ("GPUs", "Jobs", "Cluster"):
         section = sections.filter(has=page.get_by_role("button", name=name, exact=True))
         sentence = section.locator(".jp-Hpc-problem strong")
         expect(sentence).to_have_text(re.compile(".{20}"))

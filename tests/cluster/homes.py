@@ -12,7 +12,8 @@ from tests.cluster.layout import user_named
 _FILL = """\
 set -eu
 size=$(du --summarize --block-size=1024 --apparent-size "$1" | cut -f1)
-mount -t tmpfs -o "size=$((size + 1024))k,mode=700" tmpfs "$2"
+pages=$(($(find "$1" | wc -l) * 4))    # a small file takes a whole page
+mount -t tmpfs -o "size=$((size + pages + 1024))k,mode=700" tmpfs "$2"
 cp -a "$1/." "$2/"
 chown --reference="$1" "$2"
 dd if=/dev/zero of="$2/.filler" bs=4096 2>/dev/null || :

@@ -44,7 +44,8 @@ def test_a_script_travels_whole_and_without_comments(name: str) -> None:
 def test_every_script_and_every_function_is_used() -> None:
     source = "".join(
         file.read_text("utf-8")
-        for file in resources.files("jupyter_hpc.connect.job").iterdir()
+        for room in ("job", "doctor")
+        for file in resources.files(f"jupyter_hpc.connect.{room}").iterdir()
         if file.name.endswith(".py")
     )
     assert FUNCTIONS and [name for name in SCRIPTS if f'"{name}"' not in source] == []

@@ -9,7 +9,8 @@ probe=
 trap 'rm -f "$probe"' EXIT
 trap 'exit 143' TERM INT HUP
 # A full disk may still let a file be made, so something is written to it.
-write() { # write NAME FOLDER
+# write NAME FOLDER
+write() {
     probe=$(mktemp "$2/.jupyter-hpc-XXXXXXXX" 2>&1) || {
         say "$1_refused" "$probe"
         probe=
@@ -23,7 +24,8 @@ write() { # write NAME FOLDER
     rm -f "$probe"
     probe=
 }
-room() { # room NAME FOLDER
+# room NAME FOLDER
+room() {
     df -P -k "$2" 2>/dev/null | tail -n 1 | {
         read -r source _ _ left _
         say "$1_source" "$source"
