@@ -28,7 +28,9 @@ def test_the_wheel_installs_with_panels_and_can_be_made_again_from_there(tmp_pat
     file = tmp_path / wheel.wheel_name()
     file.write_bytes(data)
     target = tmp_path / "env"
+    # Without --ignore-installed pip would remove the package that these tests run with.
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    install += ["--ignore-installed"]
     subprocess.run([*install, "--prefix", str(target), str(file)], check=True, timeout=100)
     (site,) = target.glob("lib/python*/site-packages")
     assert (target / "share/jupyter/labextensions/jupyter-hpc/package.json").exists()
