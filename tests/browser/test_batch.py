@@ -328,6 +328,7 @@ def test_findings_stop_a_submit_and_a_script_becomes_a_job_from_the_file_browser
         expect(submit).to_be_enabled()
         submit.click()
         page.get_by_role("button", name="Open the Job").click()
+        page.get_by_role("tab", name="Details").click()
         said = page.get_by_text("The job's Python has no module 'no_such_package'")
         said.first.wait_for(timeout=120_000)
         screenshot("ending")
