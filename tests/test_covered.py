@@ -97,9 +97,9 @@ def test_a_run_that_counts_shows_the_table_before_its_closing_line(tmp_path: Pat
         text=True,
         timeout=100,
     )
-    *_, own, total, closing = done.stdout.splitlines()
+    *rows, total, closing = done.stdout.splitlines()
     assert "1 passed" in closing, done.stdout
-    room, lines, percent = own.strip("| ").split("|")
-    assert room.strip() == "the package's own modules"
+    (own,) = [row for row in rows if "the package's own modules" in row]
+    _, lines, percent = own.strip("| ").split("|")
     assert 20 < int(percent.strip(" %")) < 100
     assert int(total.split("|")[2]) > int(lines)
