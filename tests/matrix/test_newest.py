@@ -39,7 +39,7 @@ def newest() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)  # the first cluster of a release builds its users' Python
 @pytest.mark.parametrize("check", SHORT, ids=lambda check: check.__name__)
 async def test_conformance(newest: Cluster, check: Check) -> None:
     bench = Bench("real", HostRunner(newest), "alice", "61001", "gpu01", "cpu01", "a100")
@@ -49,7 +49,7 @@ async def test_conformance(newest: Cluster, check: Check) -> None:
         await bench.clear()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_one_session_and_one_job(newest: Cluster, tmp_path: Path) -> None:
     desk = Desk(newest, tmp_path, allocation={"partition": "gpu", "gpus": 1, "gpu_type": "a100"})
     with connected(desk.laptop, "mini") as session:
