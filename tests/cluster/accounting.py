@@ -86,7 +86,9 @@ def cached(root: Root) -> Path:
 
 def copy_cached(root: Root, target: Path) -> None:
     """Put the filled database into a cluster's folder."""
-    subprocess.run(["cp", "-a", "--sparse=always", str(cached(root)), str(target)], check=True)
+    subprocess.run(
+        ["cp", "-a", "--sparse=always", str(cached(root).resolve()), str(target)], check=True
+    )
 
 
 def install(root: Root, target: Path) -> None:
