@@ -19,10 +19,14 @@ from jupyter_hpc.relay.frames import (
     ProtocolError,
 )
 
+#: Kind, stream, value and payload.
+Frame = tuple[int, int, int, bytes]
+
 
 class Inbox:
     """Cuts frames out of bytes that come in pieces of any size, and says when what has come is
-    worth an acknowledgement: what comes in 20 ms, at least `least` bytes and at most `most`."""
+    worth an acknowledgement: `threshold` bytes, which is what comes in 20 ms, at least `least` and
+    at most `most`."""
 
     def __init__(self, least: int, most: int) -> None:
         self.received = 0
@@ -44,21 +48,26 @@ class Inbox:
         self._skip = 0
         self._target = b""
 
-    def frames(self, data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    def frames(self, data: bytes, now: float) -> Iterator[Frame]:
         """Take bytes of the current pipe: kind, stream, value and payload of each frame in them.
 
         A DATA frame comes in the pieces that are there, each byte of it once; its value is how
         many bytes of it came before. Signals (not in NUMBERED) have one number and no stream.
         """
+        self._bytes += len(data)
+        passed = now - self._since
+        if passed >= 0.05:
+            rate = self._bytes / passed
+            self.threshold = max(self._least, min(self._most, int(rate * 0.02)))
+            self._since, self._bytes = now, 0
         at, size = 0, len(data)
         while at < size:
             if self._left:
                 taken = min(self._left, size - at)
-                yield from self._payload(data[at : at + taken])
+                frame = self._payload(data[at : at + taken])
                 at += taken
-                continue
-            if not self._head and size - at >= HEADER.size:
-                kind, number, value = HEADER.unpack_from(data, at)
+            elif not self._head and size - at >= HEADER.size:
+                frame = self._begin(*HEADER.unpack_from(data, at))
                 at += HEADER.size
             else:
                 taken = min(HEADER.size - len(self._head), size - at)
@@ -66,25 +75,15 @@ class Inbox:
                 at += taken
                 if len(self._head) < HEADER.size:
                     return
-                kind, number, value = HEADER.unpack(self._head)
-                self._head = b""
-            if kind not in NUMBERED:
-                yield kind, 0, number << 32 | value, b""
-            elif self._begin(kind, number, value):
-                yield kind, number, value, b""
+                head, self._head = self._head, b""
+                frame = self._begin(*HEADER.unpack(head))
+            if frame is not None:
+                yield frame
 
-    def is_report_due(self, count: int, now: float) -> bool:
-        """So many bytes have come: is it worth an acknowledgement?"""
-        self._bytes += count
-        passed = now - self._since
-        if passed >= 0.05:
-            rate = self._bytes / passed
-            self.threshold = max(self._least, min(self._most, int(rate * 0.02)))
-            self._since, self._bytes = now, 0
-        return self.unreported >= self.threshold
-
-    def _begin(self, kind: int, number: int, value: int) -> bool:
-        """The head of a numbered frame has come; whether that is all of it."""
+    def _begin(self, kind: int, number: int, value: int) -> Frame | None:
+        """The head of a frame has come; the frame, where that is all of it."""
+        if kind not in NUMBERED:
+            return kind, 0, number << 32 | value, b""
         if self.part and (kind != DATA or value <= self.part):
             raise ProtocolError("a replayed frame is not the one that was cut")
         if kind == DATA:
@@ -95,33 +94,28 @@ class Inbox:
             raise ProtocolError(f"the name of a target has {value} bytes")
         if value and kind in (DATA, OPEN):
             self._kind, self._number, self._left = kind, number, value
-            return False
-        self._count()
-        return True
+            return None
+        self.received += 1
+        self.unreported += HEADER.size
+        return kind, number, value, b""
 
-    def _payload(self, piece: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    def _payload(self, piece: bytes) -> Frame | None:
+        """What is new of a DATA frame; an OPEN frame once it is whole."""
         self._left -= len(piece)
         self.unreported += len(piece)
+        if not self._left:
+            self.received += 1
+            self.unreported += HEADER.size
         if self._kind == OPEN:
             self._target += piece
-            if not self._left:
-                target, self._target = self._target, b""
-                self._count()
-                yield OPEN, self._number, len(target), target
-            return
+            if self._left:
+                return None
+            target, self._target = self._target, b""
+            return OPEN, self._number, len(target), target
         if self._skip:
             known = min(self._skip, len(piece))
             self._skip -= known
             piece = piece[known:]
         before = self.part
-        if self._left:
-            self.part += len(piece)
-        else:
-            self.part = 0
-            self._count()
-        if piece:
-            yield DATA, self._number, before, piece
-
-    def _count(self) -> None:
-        self.received += 1
-        self.unreported += HEADER.size
+        self.part = before + len(piece) if self._left else 0
+        return (DATA, self._number, before, piece) if piece else None

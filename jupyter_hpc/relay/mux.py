@@ -37,6 +37,7 @@ from jupyter_hpc.relay.frames import (
     OPEN,
     PING,
     PONG,
+    RST,
     ProtocolError,
 )
 from jupyter_hpc.relay.frames import RELAY_READY as RELAY_READY
@@ -54,7 +55,6 @@ class Mux:
         self,
         accept: Callable[[Stream], Endpoint] | None = None,
         on_bye: Callable[[int], None] | None = None,
-        on_pong: Callable[[int], None] | None = None,
         limits: Limits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -63,7 +63,7 @@ class Mux:
         self.ended = False
         self._accept = accept
         self._on_bye = on_bye
-        self._on_pong = on_pong
+        self.round_trip = 0.0  # seconds, of the last ping that was answered
         self.inbox = Inbox(min(1 << 15, self.limits.ack_every), self.limits.ack_every)
         self.outbox = Outbox(self.limits, clock, self._on_less, self._on_full)
         self._streams: dict[int, Stream] = {}
@@ -99,14 +99,14 @@ class Mux:
         """Hand waiting frames to the pipe while it has room."""
         self.outbox.pump()
 
-    def ping(self, token: int) -> None:
-        """Ask for a sign of life, acknowledge, and go on; on_pong(token) is the answer."""
-        self.outbox.signal((PING, token), self._acknowledgement())
+    def ping(self) -> None:
+        """Ask for a sign of life, acknowledge, and go on; the answer tells the round trip."""
+        self.outbox.signal((PING, int(self._clock() * 1e6)), self._acknowledgement())
         self.outbox.pump()
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the attached pipe, in pieces of any size."""
-        for kind, number, value, payload in self.inbox.frames(data):
+        for kind, number, value, payload in self.inbox.frames(data, self._clock()):
             if kind == DATA:
                 stream = self._find(number)
                 if stream is not None:
@@ -117,7 +117,7 @@ class Mux:
                 self._take_signal(kind, value)
             if self.ended:
                 return  # which may happen in the middle of the bytes
-        if self.inbox.is_report_due(len(data), self._clock()):
+        if self.inbox.unreported >= self.inbox.threshold:
             self.outbox.signal(self._acknowledgement())
         if self.outbox.kept_cost > 4 * self.limits.unacked:
             raise ProtocolError("the other end causes answers that it does not acknowledge")
@@ -131,7 +131,12 @@ class Mux:
                 self._on_bye(value)
         else:
             stream = self._find(number)
-            if stream is not None:
+            if stream is None or stream.endpoint is None:
+                return
+            if kind == RST:
+                self.forget(stream)
+                stream.tell(stream.endpoint.on_reset, value)
+            else:
                 stream.take(kind, value)
 
     def _take_signal(self, kind: int, number: int) -> None:
@@ -140,8 +145,8 @@ class Mux:
         elif kind == PING:
             self.outbox.signal((PONG, number), self._acknowledgement())
         elif kind == PONG:
-            if self._on_pong is not None:
-                self._on_pong(number)
+            if number:  # else the outbox has asked, for news of the line
+                self.round_trip = max(0.0, self._clock() - number / 1e6)
         else:
             raise ProtocolError(f"a frame of unknown type {kind}")
 

@@ -120,7 +120,7 @@ class Outbox:
     def pump(self) -> None:
         """Hand waiting frames to the pipe while it and the line have room."""
         pipe = self.pipe
-        while pipe is not None and pipe.queued() < self._pipe_queue:
+        while self._waiting_cost and pipe is not None and pipe.queued() < self._pipe_queue:
             line_is_free = self._flight < self._congestion.limit
             if self._replay:
                 if not line_is_free:

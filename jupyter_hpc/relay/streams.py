@@ -134,21 +134,18 @@ class Stream:
             self.tell(self.endpoint.on_data, data)
 
     def take(self, kind: int, value: int) -> None:
-        """A CREDIT, EOF or RST frame has come."""
+        """A CREDIT or EOF frame has come."""
         if self.endpoint is None:
             return
         if kind == CREDIT:
             self.send_room += value
             self.flush()
-        elif kind == EOF:
-            if self.received_eof:
-                raise ProtocolError("a stream ended twice")
-            self.received_eof = True
-            self._forget_if_done()
-            self.tell(self.endpoint.on_eof)
-        else:
-            self._mux.forget(self)
-            self.tell(self.endpoint.on_reset, value)
+            return
+        if self.received_eof:
+            raise ProtocolError("a stream ended twice")
+        self.received_eof = True
+        self._forget_if_done()
+        self.tell(self.endpoint.on_eof)
 
     def _forget_if_done(self) -> None:
         if self.sent_eof and self.received_eof and not self.finished:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hpc.connect.tunnel import link
+from jupyter_hpc.connect.tunnel import handshake, link
 from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.relay.mux import RELAY_READY, Stream
 from tests.waiting import until
@@ -27,7 +27,7 @@ PATIENCE = 30.0
 
 def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A relay that a loaded machine holds up is neither silent nor gone."""
-    monkeypatch.setattr(link, "REPLY_SECONDS", 60.0)
+    monkeypatch.setattr(handshake, "REPLY_SECONDS", 60.0)
     monkeypatch.setattr(link, "FACTS_SECONDS", 60.0)
     monkeypatch.setattr(link, "SUSPECT_AFTER_PINGS", 120)
 

@@ -121,7 +121,7 @@ class World:
         self.now += STEP
         if self.now - self._last_ping >= 0.5:
             self._last_ping = self.now
-            self.proxy.ping(0)
+            self.proxy.ping()
         came = self.up.arrivals()
         if came:
             self.relay.receive(came)
@@ -247,7 +247,7 @@ def test_a_quick_line_is_acknowledged_seldom_and_a_slow_one_often() -> None:
     for rate, expected in ((300e6, 1 << 19), (4e6, 80_000), (50e3, 1 << 15)):
         inbox = Inbox(1 << 15, 1 << 19)
         for number in range(1000):
-            inbox.is_report_due(int(rate / 1000), number / 1000)
+            list(inbox.frames(encode_wide(PING, 0) * int(rate / 9000), number / 1000))
         assert inbox.threshold == pytest.approx(expected, rel=0.1)
 
 

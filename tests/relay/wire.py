@@ -139,7 +139,7 @@ class World:
                     end.consume()
                     moved += 1
             if not moved:
-                self.proxy.ping(1)
+                self.proxy.ping()
                 if not self.up.bytes or (
                     not self.proxy.outbox.kept_cost and not self.relay.outbox.kept_cost
                 ):

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.connect.tunnel.one_shot import OneShot
 from jupyter_hpc.errors import ConnectError, LaunchFailed, UsageError
-from jupyter_hpc.waiting import within
 
 #: Longer than the server itself waits for a TensorBoard that starts.
 _TENSORBOARD_SECONDS = 150.0
@@ -28,9 +26,6 @@ async def request(
     `body` is sent as JSON.
     """
     content = b"" if body is None else json.dumps(body).encode()
-    response = OneShot()
-    stream = link.open("", response)
-    response.stream = stream
     lines = [
         f"{method} {path} HTTP/1.1",
         "Host: localhost",
@@ -39,14 +34,11 @@ async def request(
         *([f"Authorization: token {token}"] if token else []),
         *([f"Content-Length: {len(content)}"] if method != "GET" else []),
     ]
-    stream.send(("\r\n".join(lines) + "\r\n\r\n").encode() + content)
+    head = ("\r\n".join(lines) + "\r\n\r\n").encode()
     try:
-        raw = await within(response.answer, timeout)
+        return _parse(await link.ask("", head + content, timeout))
     except (TimeoutError, asyncio.TimeoutError):
         return 0, None
-    finally:
-        stream.reset()
-    return _parse(raw)
 
 
 def _parse(raw: bytes) -> tuple[int, Any]:

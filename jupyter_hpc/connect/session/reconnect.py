@@ -34,11 +34,6 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Every so often it is looked whether the computer has slept.
-_SLEEP_TICK_SECONDS = 0.5
-#: A gap of this length between two looks is taken for sleep.
-_SLEEP_JUMP_SECONDS = 5.0
-
 #: A pipe that closes this soon was of no use; after so many of them in a row, pauses begin.
 _SHORT_LIFE_SECONDS = 0.5
 _MAX_SHORT_LIVES = 5
@@ -60,31 +55,6 @@ class LoginWatch(Protocol):
     def login_limit(self) -> LoginLimit: ...
 
     async def lost(self) -> None: ...
-
-
-class SleepWatch:
-    """Notices that time has passed in which this process did not run.
-
-    time.monotonic() stands still during a suspend on Linux, time.time() does not; a process
-    that was stopped sees both jump.
-    """
-
-    def __init__(
-        self,
-        jump: float,
-        wall: Callable[[], float] = time.time,
-        steady: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._jump = jump
-        self._clocks = (wall, steady)
-        self._last = (wall(), steady())
-
-    def slept(self) -> float:
-        """Seconds since the last call, if they are many; else 0."""
-        now = (self._clocks[0](), self._clocks[1]())
-        gap = max(now[0] - self._last[0], now[1] - self._last[1])
-        self._last = now
-        return gap if gap >= self._jump else 0.0
 
 
 class PipeReconnect:
@@ -113,20 +83,16 @@ class PipeReconnect:
         Raises what makes new pipes pointless: SessionTaken, SessionEnded, and PipeRefused
         from a relay that does not want this session.
         """
-        watcher = asyncio.create_task(self._watch_sleep())
         self._up_at = time.monotonic()
-        try:
-            while True:
-                await self._link.wait_trouble()
-                if self._link.taken:
-                    raise session_taken()
-                if self._login is not None:
-                    self._login.login_limit.served(time.monotonic() - self._up_at)
-                await self._pause_after_short_lives()
-                await self._recover()
-                self._up_at = time.monotonic()
-        finally:
-            await finish(watcher)
+        while True:
+            await self._link.wait_trouble()
+            if self._link.taken:
+                raise session_taken()
+            if self._login is not None:
+                self._login.login_limit.served(time.monotonic() - self._up_at)
+            await self._pause_after_short_lives()
+            await self._recover()
+            self._up_at = time.monotonic()
 
     async def _pause_after_short_lives(self) -> None:
         """Something at the other end closes each pipe: a step that is killed, a broken relay."""
@@ -139,15 +105,6 @@ class PipeReconnect:
                 "Something on the cluster may be ending it; it is tried again.",
             )
             await self._retry.pause(error, too_many)
-
-    async def _watch_sleep(self) -> None:
-        watch = SleepWatch(_SLEEP_JUMP_SECONDS)
-        while True:
-            await asyncio.sleep(_SLEEP_TICK_SECONDS)
-            seconds = watch.slept()
-            if seconds:
-                _log.info("this computer slept for about %.0f s", seconds)
-                self._link.doubt()
 
     async def _recover(self) -> None:
         """Until the link is up, by a new pipe or because the old one speaks again."""

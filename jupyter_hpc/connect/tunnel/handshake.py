@@ -7,12 +7,16 @@ import asyncio
 from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.errors import ConnectError, PipeRefused
 from jupyter_hpc.relay import frames
+from jupyter_hpc.waiting import within
+
+#: For the relay's answer.
+REPLY_SECONDS = 10.0
 
 
 class Handshake:
-    """One pipe until it carries the link; fed by whoever receives its bytes.
+    """One pipe until it carries the link, and whatever it brings until then.
 
-    `rest` is what came behind the relay's answer.
+    `rest` is what came behind the relay's answer; `closed`: it will bring nothing more.
     """
 
     def __init__(self, pipe: BytePipe, secret: bytes) -> None:
@@ -22,7 +26,8 @@ class Handshake:
         self._proofs: frames.Proofs | None = None
         self._awaited: asyncio.Future[bytes] | None = None
         self._size = 0
-        self._failure: ConnectError | None = None
+        self.closed = False
+        pipe.set_receiver(self._received, self._on_closed)
 
     async def hello(self, hello: frames.Hello) -> frames.Reply:
         """Ask to attach; may be asked again on the same pipe.
@@ -30,16 +35,7 @@ class Handshake:
         PipeRefused if the relay, or whoever is in its place, is not to be trusted.
         """
         try:
-            if self._proofs is None:
-                self._pipe.write(frames.MAGIC)
-                challenge = frames.decode_challenge(await self._take(frames.CHALLENGE_SIZE))
-                if challenge is None:
-                    return frames.Reply(frames.UNKNOWN_VERSION, 0, "")
-                self._proofs = frames.Proofs(self._secret, challenge)
-                self._pipe.write(self._proofs.encode_hello(hello)[len(frames.MAGIC) :])
-            else:
-                self._pipe.write(self._proofs.encode_hello(hello))
-            return self._proofs.decode_reply(hello, await self._take(frames.REPLY_SIZE))
+            return await within(self._ask(hello), REPLY_SECONDS)
         except frames.NotTheRelay as error:
             raise PipeRefused(
                 "What answers in the relay's place does not know the secret of this session.",
@@ -47,14 +43,30 @@ class Handshake:
             ) from error
         except frames.ProtocolError as error:
             raise ConnectError(f"Unexpected: {error}.", "Try again.") from error
+        except (asyncio.TimeoutError, TimeoutError) as error:
+            raise ConnectError(
+                f"The relay on the node gave no answer within {REPLY_SECONDS:g} s.",
+                "A new connection will be tried.",
+            ) from error
 
-    def received(self, data: bytes) -> None:
+    async def _ask(self, hello: frames.Hello) -> frames.Reply:
+        if self._proofs is None:
+            self._pipe.write(frames.MAGIC)
+            challenge = frames.decode_challenge(await self._take(frames.CHALLENGE_SIZE))
+            if challenge is None:
+                return frames.Reply(frames.UNKNOWN_VERSION, 0, "")
+            self._proofs = frames.Proofs(self._secret, challenge)
+            self._pipe.write(self._proofs.encode_hello(hello)[len(frames.MAGIC) :])
+        else:
+            self._pipe.write(self._proofs.encode_hello(hello))
+        return self._proofs.decode_reply(hello, await self._take(frames.REPLY_SIZE))
+
+    def _received(self, data: bytes) -> None:
         self.rest += data
         self._settle()
 
-    def fail(self, error: ConnectError) -> None:
-        """The pipe brings no more."""
-        self._failure = error
+    def _on_closed(self, error: Exception | None) -> None:
+        self.closed = True
         self._settle()
 
     async def _take(self, size: int) -> bytes:
@@ -73,8 +85,8 @@ class Handshake:
         if len(self.rest) >= self._size:
             awaited.set_result(self.rest[: self._size])
             self.rest = self.rest[self._size :]
-        elif self._failure is not None:
-            awaited.set_exception(self._failure)
+        elif self.closed:
+            awaited.set_exception(closed_early())
 
 
 def closed_early() -> ConnectError:

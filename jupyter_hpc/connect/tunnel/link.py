@@ -24,6 +24,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from jupyter_hpc.connect.ssh.interfaces import BytePipe
@@ -49,8 +50,9 @@ PING_SECONDS = 0.5
 #: Pings without any byte received, after which the pipe is suspect. Counted in ticks of ours and
 #: not in seconds, so that a process that was stopped and goes on does not suspect at once.
 SUSPECT_AFTER_PINGS = 4
-#: For the relay's answer to a HELLO, and to a question about itself.
-REPLY_SECONDS = 10.0
+#: A gap of this length between two ticks is taken for sleep.
+SLEEP_JUMP_SECONDS = 5.0
+#: For the relay's answer to a question about itself.
 FACTS_SECONDS = 5.0
 
 
@@ -66,16 +68,15 @@ class Link:
         self, secret: str, owner: str, on_event: Callable[[LinkEvent], None] | None = None
     ) -> None:
         self.state: Literal["down", "suspect", "up"] = "down"
-        self.round_trip = 0.0
         self.relay_build = ""
         self.taken = False
         self._secret = frames.digest(secret)
         self._owner = frames.owner_id(owner)
         self._on_event = on_event or (lambda event: None)
         self._pipe: BytePipe | None = None
-        self._handshake: Handshake | None = None
         self._last_received = time.monotonic()
         self._silent_pings = 0
+        self._sleep: SleepWatch | None = None  # while it ticks
         self._ticker: asyncio.TimerHandle | None = None
         self._up = asyncio.Event()
         self._trouble = asyncio.Event()
@@ -86,7 +87,7 @@ class Link:
         self._session = os.urandom(16)
         self._attempt = 0
         self._established = False
-        self._mux = Mux(on_bye=self._on_bye, on_pong=self._on_pong)
+        self._mux = Mux(on_bye=self._on_bye)
 
     # -- state --------------------------------------------------------------------------
 
@@ -94,6 +95,11 @@ class Link:
     def silence(self) -> float:
         """Seconds since the last byte came."""
         return time.monotonic() - self._last_received
+
+    @property
+    def round_trip(self) -> float:
+        """Seconds until a ping was answered, the last time; 0 before that."""
+        return self._mux.round_trip
 
     @property
     def streams(self) -> int:
@@ -134,24 +140,31 @@ class Link:
         """A new stream; if no pipe is there, what is sent waits for one."""
         return self._mux.open(target.encode("utf-8"), endpoint)
 
+    async def ask(self, target: str, question: bytes, seconds: float, mark: bytes = b"") -> bytes:
+        """One question on a stream of its own: what came until `mark`, or until its end.
+
+        TimeoutError (or asyncio's own) if neither comes in time.
+        """
+        asked = OneShot(mark)
+        stream = asked.stream = self._mux.open(target.encode("utf-8"), asked)
+        stream.send(question)
+        try:
+            return await within(asked.answer, seconds)
+        finally:
+            stream.reset()
+
     async def facts(self) -> dict[str, Any]:
         """Ask the relay about itself and Jupyter; ConnectError if it does not answer."""
-        asked = OneShot(mark=b"\n")
         if not self.can_open():
             raise ConnectError("Too many connections are open to ask the relay.", "Try again.")
-        stream = self.open("control:", asked)
-        asked.stream = stream
-        stream.send(b'{"ask": "facts"}\n')
         try:
-            answer = await within(asked.answer, FACTS_SECONDS)
+            answer = await self.ask("control:", b'{"ask": "facts"}\n', FACTS_SECONDS, b"\n")
             facts: dict[str, Any] = json.loads(answer.partition(b"\n")[0])
             return facts
         except (asyncio.TimeoutError, ValueError, OSError) as error:
             raise ConnectError(
                 "The relay on the node did not answer.", "The connection may be interrupted."
             ) from error
-        finally:
-            stream.reset()
 
     # -- pipes --------------------------------------------------------------------------
 
@@ -169,32 +182,28 @@ class Link:
         self._drop_pipe()
         self._set_state("down")
         self._pipe = pipe
-        self._handshake = Handshake(pipe, self._secret)
-        pipe.set_receiver(
-            lambda data: self._on_data(pipe, data),
-            lambda error: self._on_closed(pipe, error),
-            lambda: self._on_drained(pipe),
-        )
+        hello = self._hello()
+        handshake = Handshake(pipe, self._secret)
         try:
-            if self._pipe is not pipe:
-                raise closed_early()
-            reply = await self._hello(pipe, self._handshake)
-            if reply.status == frames.GONE:
+            reply = await handshake.hello(hello)
+            if reply.status == frames.GONE and self._pipe is pipe:
                 self._lose_session()
-                reply = await self._hello(pipe, self._handshake)
-            self._check(reply)
+                reply = await handshake.hello(self._hello())
             if self._pipe is not pipe:
-                # It brought the answer and closed before we came to read it.
-                raise closed_early()
-            self._attached(pipe, reply, self._handshake.rest)
+                raise closed_early()  # another one was attached meanwhile
+            self._check(reply)
+            if handshake.closed:
+                raise closed_early()  # it brought the answer before
+            self._attached(pipe, reply, handshake.rest)
         except BaseException:
             if self._pipe is pipe:
                 self._drop_pipe()
             raise
 
-    async def _hello(self, pipe: BytePipe, handshake: Handshake) -> frames.Reply:
+    def _hello(self) -> frames.Hello:
+        """Who asks to attach, and what it has; the next attempt of this session."""
         self._attempt += 1
-        hello = frames.Hello(
+        return frames.Hello(
             self._session,
             self._owner,
             self._attempt,
@@ -202,16 +211,6 @@ class Link:
             self._established,
             os.urandom(frames.NUMBER_SIZE),
         )
-        try:
-            reply = await within(handshake.hello(hello), REPLY_SECONDS)
-        except (asyncio.TimeoutError, TimeoutError) as error:
-            raise ConnectError(
-                f"The relay on the node gave no answer within {REPLY_SECONDS:g} s.",
-                "A new connection will be tried.",
-            ) from error
-        if self._pipe not in (pipe, None):
-            raise closed_early()  # another one was attached meanwhile
-        return reply
 
     def _check(self, reply: frames.Reply) -> None:
         if reply.status in (frames.NEW, frames.RESUMED):
@@ -233,12 +232,17 @@ class Link:
             ) from error
         self.relay_build = reply.build
         self._established = True
-        self._handshake = None
+        pipe.set_receiver(
+            partial(self._on_data, pipe),
+            partial(self._on_closed, pipe),
+            partial(self._on_drained, pipe),
+        )
         self._set_state("up")
         how = "resumed" if reply.status == frames.RESUMED else "with a new session"
         _log.info("attached, %s; relay %s", how, reply.build)
         self._on_event(LinkUp())
         if self._ticker is None:
+            self._sleep = SleepWatch()
             self._tick()
         if rest:
             self._on_data(pipe, rest)
@@ -271,9 +275,6 @@ class Link:
         if pipe is not self._pipe:
             return
         self._note_received()
-        if self._handshake is not None:
-            self._handshake.received(data)
-            return
         try:
             self._mux.receive(data)
         except frames.ProtocolError as error:
@@ -287,8 +288,6 @@ class Link:
 
     def _lost_pipe(self, error: Exception | None) -> None:
         self._drop_pipe()
-        if self._handshake is not None:
-            self._handshake.fail(closed_early())
         if self.state != "down":
             self._set_state("down")
             _log.info("the pipe has closed: %s", error or "by the other end")
@@ -320,10 +319,6 @@ class Link:
         self._mux.end()
         self._new_session()
 
-    def _on_pong(self, token: int) -> None:
-        if token:  # else the mux itself has asked
-            self.round_trip = max(0.0, time.monotonic() - token / 1e6)
-
     # -- silence ------------------------------------------------------------------------
 
     def _note_received(self) -> None:
@@ -339,7 +334,34 @@ class Link:
         if self.state == "up" and self._silent_pings > SUSPECT_AFTER_PINGS:
             self._set_state("suspect")
             self._on_event(LinkSuspect(self.silence))
-        self._mux.ping(int(time.monotonic() * 1e6))
+        slept = self._sleep.slept() if self._sleep is not None else 0.0
+        if slept:
+            _log.info("this computer slept for about %.0f s", slept)
+            self.doubt()
+        self._mux.ping()
+
+
+class SleepWatch:
+    """Notices that time has passed in which this process did not run.
+
+    time.monotonic() stands still during a suspend on Linux, time.time() does not; a process
+    that was stopped sees both jump.
+    """
+
+    def __init__(
+        self,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clocks = (wall, steady)
+        self._last = (wall(), steady())
+
+    def slept(self) -> float:
+        """Seconds since the last call, if they are many; else 0."""
+        now = (self._clocks[0](), self._clocks[1]())
+        gap = max(now[0] - self._last[0], now[1] - self._last[1])
+        self._last = now
+        return gap if gap >= SLEEP_JUMP_SECONDS else 0.0
 
 
 def session_taken() -> SessionTaken:

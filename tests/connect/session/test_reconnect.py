@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from jupyter_hpc.connect.events import Reconnected, Reconnecting
-from jupyter_hpc.connect.session import reconnect
-from jupyter_hpc.connect.session.reconnect import SleepWatch
 from jupyter_hpc.connect.session.retry import RetryTiming
+from jupyter_hpc.connect.tunnel import link
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import ConnectError, SessionEnded, SessionTaken
 from tests.connect.session.reconnect_world import QUICK, World
@@ -144,32 +143,14 @@ async def test_a_second_session_ends_the_first_ones_reconnecting(node: RelayProc
     await other.close()
 
 
-def test_sleep_is_seen_by_either_clock() -> None:
-    wall, steady = [1000.0], [50.0]
-    watch = SleepWatch(5.0, lambda: wall[0], lambda: steady[0])
-    wall[0] += 0.5
-    steady[0] += 0.5
-    assert watch.slept() == 0
-    wall[0] += 3600  # suspended: the steady clock stood still
-    steady[0] += 0.5
-    assert watch.slept() == 3600
-    wall[0] += 60
-    steady[0] += 60  # stopped
-    assert watch.slept() == 60
-    wall[0] -= 7200  # the clock was set back
-    steady[0] += 0.5
-    assert watch.slept() == 0
-
-
 async def test_waking_doubts_the_pipe(
     node: RelayProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(reconnect, "_SLEEP_TICK_SECONDS", 0.05)
-    monkeypatch.setattr(reconnect, "_SLEEP_JUMP_SECONDS", 0.3)
+    monkeypatch.setattr(link, "PING_SECONDS", 0.05)
+    monkeypatch.setattr(link, "SLEEP_JUMP_SECONDS", 0.3)
     caplog.set_level(logging.INFO)
     world = World(node, RetryTiming())
     await world.start()
-    await asyncio.sleep(0)  # the watch has begun
     world.pipes[-1].fall_silent()
     began = time.monotonic()
     time.sleep(0.5)  # sleep: this process does not run meanwhile
@@ -183,7 +164,7 @@ async def test_pipes_that_close_at_once_are_not_replaced_without_pause(
     node: RelayProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A site that kills each step, say, must not see hundreds of them a minute."""
-    monkeypatch.setattr(reconnect, "_SHORT_LIFE_SECONDS", 60.0)
+    monkeypatch.setattr("jupyter_hpc.connect.session.reconnect._SHORT_LIFE_SECONDS", 60.0)
     world = World(node, replace(QUICK, first_pause=5.0, longest_pause=5.0))
     world.task = asyncio.create_task(world.reconnect.run())
     for number in range(1, 7):

@@ -9,7 +9,9 @@ import time
 
 import pytest
 
+from jupyter_hpc.connect.tunnel import handshake
 from jupyter_hpc.connect.tunnel import link as link_module
+from jupyter_hpc.connect.tunnel.link import SleepWatch
 from jupyter_hpc.connect.tunnel.link_events import (
     LinkDown,
     LinkLost,
@@ -57,7 +59,7 @@ async def test_a_pipe_that_closes_right_after_the_answer_is_not_up() -> None:
 async def test_whatever_is_no_relay_is_an_error(
     answer: bytes, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "REPLY_SECONDS", 0.5)
+    monkeypatch.setattr(handshake, "REPLY_SECONDS", 0.5)
 
     async def impostor(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
@@ -88,7 +90,7 @@ async def test_a_pipe_that_closes_before_the_answer_is_an_error(tmp_path: object
         await until(lambda: dead.closed)
         with pytest.raises(ConnectError, match="closed before"):
             await Watched().link.attach(dead)
-        assert time.monotonic() - began < link_module.REPLY_SECONDS / 3
+        assert time.monotonic() - began < handshake.REPLY_SECONDS / 3
 
 
 async def test_bytes_of_an_old_pipe_do_not_count(node: RelayProcess) -> None:
@@ -217,3 +219,20 @@ async def test_a_thousand_reconnects_stay_flat(node: RelayProcess) -> None:
     assert psutil.Process().memory_info().rss - own_before < 6_000_000
     assert node.memory() < 40_000
     await link.close()
+
+
+def test_sleep_is_seen_by_either_clock() -> None:
+    wall, steady = [1000.0], [50.0]
+    watch = SleepWatch(lambda: wall[0], lambda: steady[0])
+    wall[0] += 0.5
+    steady[0] += 0.5
+    assert watch.slept() == 0
+    wall[0] += 3600  # suspended: the steady clock stood still
+    steady[0] += 0.5
+    assert watch.slept() == 3600
+    wall[0] += 60
+    steady[0] += 60  # stopped
+    assert watch.slept() == 60
+    wall[0] -= 7200  # the clock was set back
+    steady[0] += 0.5
+    assert watch.slept() == 0
