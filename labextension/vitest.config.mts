@@ -3,6 +3,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     environment: 'jsdom',
+    // JupyterLab's modules are evaluated once for each worker instead of once for each file.
+    isolate: false,
     include: ['src/**/*.test.{ts,tsx}'],
     css: false,
     // A busy machine may need more than the usual five seconds.
