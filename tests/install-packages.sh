@@ -19,6 +19,7 @@ packages="
   libpam0g-dev
   libpam-google-authenticator
   libpam-slurm-adopt
+  libssl-dev
   mariadb-server
   munge
   openssh-client

@@ -46,17 +46,18 @@ def chromium() -> str:
     return require("chromium", "chromium-browser", "google-chrome")
 
 
-def compiled(source: Path, name: str) -> Path:
+def compiled(source: Path, name: str, *libraries: str) -> Path:
     """A shared library made of one C file, else no test; removed when this process ends."""
-    return _compiled(require("gcc"), source, name)
+    return _compiled(require("gcc"), source, name, libraries)
 
 
 @cache
-def _compiled(compiler: str, source: Path, name: str) -> Path:
+def _compiled(compiler: str, source: Path, name: str, libraries: tuple[str, ...]) -> Path:
     folder = Path(mkdtemp(prefix="jupyter-hpc-library-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([compiler, *flags, str(source), "-o", str(folder / name)], check=True)
+    linked = [f"-l{library}" for library in libraries]
+    subprocess.run([compiler, *flags, str(source), "-o", str(folder / name), *linked], check=True)
     return folder / name
 
 

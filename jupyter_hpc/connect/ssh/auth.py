@@ -10,21 +10,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any
 
 import asyncssh
 
-from jupyter_hpc.connect.ssh.keys import Identities, KeyRing, identities
+from jupyter_hpc.connect.ssh.keys import (
+    AgentSilent,
+    Identities,
+    KeyRing,
+    identities,
+    is_security_key,
+    was_touched,
+)
 from jupyter_hpc.connect.ssh.prompts import Field, Prompter, Question
 from jupyter_hpc.connect.ssh.settings import Settings
 from jupyter_hpc.text import printable, printable_lines
+from jupyter_hpc.waiting import within
 
 #: Wrong passphrases never reach the network, so they may be typed again, as with ssh.
 _MAX_PASSPHRASE_TRIES = 3
 
-#: Banners are shown up to here.
+#: Banners are shown up to here, all of them together.
 _MAX_BANNER_CHARACTERS = 8000
+
+#: An agent that has not signed after so long may wait for a person, who is told then; and so long
+#: it is waited for. Security keys stop blinking before.
+_TOUCH_NOTICE_SECONDS = 1.0
+_MAX_SIGNING_SECONDS = 60.0
+
+#: No site asks more often, nor for more at once.
+_MAX_ROUNDS = 20
+_MAX_FIELDS = 20
 
 
 class Client(asyncssh.SSHClient):
@@ -38,6 +55,8 @@ class Client(asyncssh.SSHClient):
         self._identities: Identities | None = identities(settings, ring, self.unlock)
         self._agent: asyncssh.SSHAgentClient | None = None
         self._answered: set[str] = set()
+        self._rounds = 0
+        self._banner_characters = 0
         self._refused = False
         #: Methods that were tried, in order, for the message of a failure.
         self.tried: list[str] = []
@@ -45,13 +64,15 @@ class Client(asyncssh.SSHClient):
         self.offered: list[str] = []
         #: What only a person could have answered, when there was none.
         self.unasked: list[str] = []
+        #: Sentences for the message of a failure: what stood in the way of a key or an answer.
+        self.notes: list[str] = []
         #: Whether a person had to answer for the login to succeed.
         self.needed_person = False
         #: A question is open at this moment; time does not count against the handshake.
         self.asking = False
         #: An agent is at work; a key in a token may wait for a finger.
         self.signing = False
-        #: The host has an answer and says nothing yet: it may wait for a push on a phone.
+        #: It is the host's turn, and it says nothing yet: it may wait for a push on a phone.
         self.judged = False
         #: The key that the host showed and that no known_hosts file has.
         self.unknown_key: asyncssh.SSHKey | None = None
@@ -68,24 +89,40 @@ class Client(asyncssh.SSHClient):
         return False
 
     def auth_banner_received(self, msg: str, lang: str) -> None:
-        text = printable_lines(msg[:_MAX_BANNER_CHARACTERS]).strip()
+        left = max(0, _MAX_BANNER_CHARACTERS - self._banner_characters)
+        self._banner_characters += len(msg)
+        text = printable_lines(msg[:left]).strip()
         if text:
             self._prompter.tell(text)
 
     async def public_key_auth_requested(self) -> list[asyncssh.SSHKeyPair] | None:
         self._note_offers()
+        self.judged = False
         wanted, self._identities = self._identities, None
         if wanted is None:
             return None
-        with self._at_work():
-            self._agent, offered = await wanted.from_agent()
+        try:
+            with self._at_work():
+                self._agent, offered = await wanted.from_agent()
+        except AgentSilent as error:
+            offered = []
+            self.notes.append(f"The SSH agent at {error} does not answer; it was left out.")
+        for name in wanted.out_of_reach(offered):
+            self.notes.append(f"{_key(name)} is a security key: add it to your agent (ssh-add).")
         offered += wanted.in_files(offered)
+        offered = [pair for pair in offered if not self._out_of_touch(pair)]
         offered = offered[: self._settings.target.max_attempts]
         for pair in offered:
-            comment = pair.get_comment(errors="replace") or pair.get_algorithm()
-            self._note(f"key {printable(comment, 120)}")
+            self._note(_key(_name(pair)))
             self._watch(pair)
         return offered
+
+    def _out_of_touch(self, pair: asyncssh.SSHKeyPair) -> bool:
+        """Whether nobody is there to touch a key that was touched for the login before."""
+        if self._prompter.can_ask or pair.public_data not in self._ring.touched:
+            return False
+        self.unasked.append(f"a touch of the security key {printable(_name(pair), 120)}")
+        return True
 
     def _watch(self, pair: asyncssh.SSHKeyPair) -> None:
         """Know when it signs. Only what may take its time has a `sign_async`."""
@@ -95,10 +132,41 @@ class Client(asyncssh.SSHClient):
 
         async def sign_async(data: bytes) -> bytes:
             with self._at_work():
+                if isinstance(pair, asyncssh.SSHAgentKeyPair):
+                    return await self._signed_by_agent(pair, sign(data))
                 signature: bytes = await sign(data)
             return signature
 
         pair.sign_async = sign_async
+
+    async def _signed_by_agent(self, pair: asyncssh.SSHKeyPair, signing: Awaitable[bytes]) -> bytes:
+        """The signature; ValueError, which makes the next key's turn, if there is none."""
+        who, name = _key(_name(pair)), self._settings.target.name
+        text = f"The agent has not signed with {who} yet; it may wait for you to confirm it."
+        if is_security_key(pair):
+            text = f"Touch your security key: {name} waits for a signature with {who}."
+        notice = asyncio.get_running_loop().call_later(
+            _TOUCH_NOTICE_SECONDS, self._prompter.tell, text
+        )
+        try:
+            signature = await within(signing, _MAX_SIGNING_SECONDS)
+        except (TimeoutError, asyncio.TimeoutError):
+            self._close_agent()
+            self.notes.append(
+                f"The agent did not sign with {who} within {_MAX_SIGNING_SECONDS:.0f} s; it may "
+                "have waited for a touch or a confirmation."
+            )
+            raise ValueError("no signature") from None
+        except ValueError:
+            why = ": nobody touched it, or it is unplugged" if is_security_key(pair) else ""
+            self.notes.append(f"The agent could not sign with {who}{why}.")
+            raise
+        finally:
+            notice.cancel()
+        if was_touched(pair, signature):
+            self._ring.touched.add(pair.public_data)
+            self.needed_person = True
+        return signature
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -120,27 +188,39 @@ class Client(asyncssh.SSHClient):
             self._agent = None
 
     async def password_auth_requested(self) -> str | None:
+        self.judged = False
         if not self._may_ask("password"):
             return None
         answers = await self._ask(
             Question(self._name, (Field(f"{self._settings.user}@{self._name}'s password:"),))
         )
         self._note_answer("password")
+        self.judged = True  # a request to a phone may follow
         return answers[0]
 
     async def kbdint_auth_requested(self) -> str | None:
-        return "" if self._may_ask("keyboard-interactive") else None
+        self.judged = self._may_ask("keyboard-interactive")
+        if not self.judged:
+            return None
+        return ""  # some hosts then ask nothing, and send a request to a phone at once
 
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Any
     ) -> Sequence[str] | None:
         self.judged = False
-        # Named as ssh names it: a host could else ask for the passphrase of a local key.
+        self._rounds += 1
+        if self._rounds > _MAX_ROUNDS or len(prompts) > _MAX_FIELDS:
+            self._refused = True
+            self.notes.append("The host asked for more than a login can need.")
+            return None
         who = f"({self._settings.user}@{self._name})"
-        fields = tuple(Field(f"{who} {text}", echo) for text, echo in prompts)
+        fields = tuple(Field(_labelled(text, who), echo) for text, echo in prompts)
         if not fields:
-            self._prompter.tell(printable_lines(f"{name}\n{instructions}").strip())
+            text = printable_lines(f"{name}\n{instructions}").strip()
+            if text:
+                self._prompter.tell(text)
             self._note("keyboard-interactive")
+            self.judged = True  # such as "A request was sent to your phone"
             return []
         answers = await self._ask(Question(self._name, fields, name, instructions))
         self._note_answer("keyboard-interactive")
@@ -150,8 +230,8 @@ class Client(asyncssh.SSHClient):
     def tell_wait(self, left: float) -> None:
         """Say what a login waits for, and for how long it still does."""
         self._prompter.tell(
-            f"Waiting for {self._name} to accept the answer; if it has sent a request to your "
-            f"phone, approve it there. {left:.0f} s left."
+            f"Waiting for {self._name} to decide; if it has sent a request to your phone, approve "
+            f"it there. {left:.0f} s left."
         )
 
     async def unlock(self, path: str) -> asyncssh.SSHKey | None:
@@ -224,3 +304,20 @@ class Client(asyncssh.SSHClient):
         self._note(method)
         self._answered.add(method)
         self.needed_person = True
+
+
+def _name(pair: asyncssh.SSHKeyPair) -> str:
+    return str(pair.get_comment(errors="replace") or pair.get_algorithm())
+
+
+def _key(name: str) -> str:
+    return f"key {printable(name, 120)}"
+
+
+def _labelled(text: str, who: str) -> str:
+    """A host's question, named as ssh names it: a host could else ask for a local passphrase.
+
+    Of a menu the line on which is typed is named as well.
+    """
+    head, line, last = text.rstrip().rpartition("\n")
+    return f"{who} {head}{line}{who} {last.strip()}" if line else f"{who} {text}"

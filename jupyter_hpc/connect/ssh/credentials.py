@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import asyncssh
 
 from jupyter_hpc.connect.ssh.expiring.certificates import Certificate, read_certificate
-from jupyter_hpc.connect.ssh.keys import KeyRing, LockedKeyPair, identities
+from jupyter_hpc.connect.ssh.keys import AgentSilent, KeyRing, LockedKeyPair, identities
 from jupyter_hpc.connect.ssh.settings import Settings
 from jupyter_hpc.errors import CommandError
 from jupyter_hpc.runner import LocalRunner
@@ -41,7 +41,10 @@ class Ticket:
 async def list_credentials(settings: Settings) -> list[Credential]:
     """The keys that a login to that host would offer, those of the agent first."""
     known = identities(settings, KeyRing(), _stays_locked)
-    agent, held = await known.from_agent()
+    try:
+        agent, held = await known.from_agent()
+    except AgentSilent:
+        agent, held = None, []
     try:
         found = [_credential(pair, "agent") for pair in held]
         return found + [_credential(pair, "") for pair in known.in_files(held)]

@@ -64,6 +64,10 @@ _MAX_APPROVAL_SECONDS = 90.0
 _NOTICE_SECONDS = 5.0
 
 
+#: What is said where a person has answered and it came to nothing.
+_ONCE = "Run the command again to try again; {} is not asked a second time by itself."
+
+
 @dataclass(frozen=True)
 class Hop:
     """An open connection to one host."""
@@ -221,11 +225,12 @@ async def _patiently(
             heard = carrier is None or carrier.received != received
             received = carrier.received if carrier is not None else 0
             before, judged = judged, judged + step if client.judged else 0.0
+            if judged >= _MAX_APPROVAL_SECONDS:
+                raise _undecided(client, settings)
             if judged and before // _NOTICE_SECONDS < judged // _NOTICE_SECONDS:
                 client.tell_wait(_MAX_APPROVAL_SECONDS - judged)
-            approving = 0.0 < judged < _MAX_APPROVAL_SECONDS
-            ours = client.asking or client.signing or approving
-            spent += 0.0 if client.asking or approving else step
+            ours = client.asking or client.signing or client.judged
+            spent += 0.0 if ours else step
             silent = 0.0 if heard or ours else silent + step
             if spent >= timeout or silent >= quiet:
                 what = f"finish within {timeout:g}" if spent >= timeout else f"go on for {quiet:g}"
@@ -262,12 +267,25 @@ def _translated(error: Exception, client: Client, settings: Settings) -> HpcErro
         )
     if isinstance(error, asyncssh.ChannelOpenError):
         return Unreachable(f"{name}: {text}.")
+    if isinstance(error, (asyncssh.DisconnectError, OSError)) and client.needed_person:
+        return AuthenticationFailed(
+            f"{name} closed the connection after your answer ({text}).", _ONCE.format(name)
+        )
     if isinstance(error, (asyncssh.DisconnectError, OSError)):
         return Unreachable(
             f"{settings.host} port {settings.port}: the connection was closed before the login "
             f"was complete ({text})."
         )
     return UsageError(f"The login to {name} cannot be tried: {text}.", "Check the SSH settings.")
+
+
+def _undecided(client: Client, settings: Settings) -> AuthenticationFailed:
+    name = settings.target.name
+    return AuthenticationFailed(
+        f"{name} did not decide about the login of {settings.user} within "
+        f"{_MAX_APPROVAL_SECONDS:g} s; a request to a phone may have stayed without an answer.",
+        _ONCE.format(name),
+    )
 
 
 def _note_sign_in(
@@ -290,17 +308,18 @@ def _login_facts(client: Client, settings: Settings) -> tuple[str, str, str]:
 
 def _refused(client: Client, settings: Settings) -> HpcError:
     who = f"{settings.user}@{settings.target.name}"
+    notes = "".join(f" {note[:1].upper()}{note[1:]}" for note in dict.fromkeys(client.notes))
     if client.unasked:
         asked = " and ".join(dict.fromkeys(client.unasked))
         return PromptNeeded(
-            f"Logging in as {who} needs an answer to {asked}, and there is no terminal.",
+            f"Logging in as {who} needs an answer to {asked}, and there is no terminal.{notes}",
             "Run the command in a terminal, or set up a key or an agent.",
         )
     tried = (
         ", ".join(client.tried) or "nothing, because the host offers no method that could be used"
     )
     return AuthenticationFailed(
-        f"{settings.target.name} refused the login of {settings.user}. Tried: {tried}.",
+        f"{settings.target.name} refused the login of {settings.user}. Tried: {tried}.{notes}",
         f"Check that this works by hand: ssh {who}. It is not tried again by itself, because "
         "some sites block an address after a few failures.",
     )

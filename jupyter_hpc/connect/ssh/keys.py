@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,6 +16,15 @@ import asyncssh
 from jupyter_hpc.connect.ssh.dial import Addresses
 from jupyter_hpc.connect.ssh.expiring.credential import Credential
 from jupyter_hpc.connect.ssh.settings import Settings
+from jupyter_hpc.waiting import within
+
+#: An agent that listens and says nothing, such as one behind a dead connection, is left out.
+_MAX_AGENT_SECONDS = 5.0
+
+#: The bit of a security key's signature that says that somebody has touched it.
+_TOUCHED = 0x01
+
+_HAS_FIDO = importlib.util.find_spec("fido2") is not None
 
 _DEFAULT_FILES = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 
@@ -49,6 +60,8 @@ class KeyRing:
     credential: Credential | None = None
     #: Whose it is, at the login host.
     user: str = ""
+    #: Security keys that were touched to sign, by their public data.
+    touched: set[bytes] = field(default_factory=set)
     _ranks: dict[str, int] = field(default_factory=dict)
 
     def ranked(self, hosts: Sequence[str]) -> list[str]:
@@ -72,12 +85,16 @@ class Identities:
     agent_named_only: bool
 
     async def from_agent(self) -> tuple[asyncssh.SSHAgentClient | None, list[asyncssh.SSHKeyPair]]:
-        """The agent, which has to be closed after use, and its keys; named ones first."""
+        """The agent, which has to be closed after use, and its keys; named ones first.
+
+        AgentSilent if it does not answer.
+        """
         if self.agent_path is None:
             return None, []
         try:
-            agent = await asyncssh.connect_agent(self.agent_path)
-            keys = list(await agent.get_keys())
+            agent, keys = await within(_ask_agent(self.agent_path), _MAX_AGENT_SECONDS)
+        except (TimeoutError, asyncio.TimeoutError):
+            raise AgentSilent(self.agent_path) from None
         except (OSError, ValueError, asyncssh.ChannelOpenError):
             return None, []
         if self.agent_named_only:
@@ -86,9 +103,48 @@ class Identities:
         return agent, keys
 
     def in_files(self, offered: Sequence[asyncssh.SSHKeyPair]) -> list[asyncssh.SSHKeyPair]:
-        """The keys of files that the agent has not: each is offered once."""
+        """The keys of files that the agent has not: each is offered once.
+
+        A file of a security key only names it; without the package fido2 just the agent can use it.
+        """
         done = {key.public_data for key in offered}
-        return [pair for pair in self.pairs if pair.public_data not in done]
+        return [
+            pair
+            for pair in self.pairs
+            if pair.public_data not in done and (_HAS_FIDO or not is_security_key(pair))
+        ]
+
+    def out_of_reach(self, offered: Sequence[asyncssh.SSHKeyPair]) -> list[str]:
+        """The files of security keys that only an agent could use, and it has them not."""
+        done = {key.public_data for key in offered}
+        return [
+            str(pair.get_comment(errors="replace") or pair.get_algorithm())
+            for pair in self.pairs
+            if pair.public_data not in done and is_security_key(pair) and not _HAS_FIDO
+        ]
+
+
+class AgentSilent(Exception):
+    """The agent has accepted the connection and says nothing."""
+
+
+async def _ask_agent(path: str) -> tuple[asyncssh.SSHAgentClient, list[asyncssh.SSHKeyPair]]:
+    agent = await asyncssh.connect_agent(path)
+    try:
+        return agent, list(await agent.get_keys())
+    except BaseException:
+        agent.close()
+        raise
+
+
+def is_security_key(pair: asyncssh.SSHKeyPair) -> bool:
+    """Whether the key is in a token (FIDO), which may want to be touched for each signature."""
+    return str(pair.get_algorithm()).startswith("sk-")
+
+
+def was_touched(pair: asyncssh.SSHKeyPair, signature: bytes) -> bool:
+    """Whether a person was there for this signature; it ends with flags and a counter."""
+    return is_security_key(pair) and len(signature) > 5 and bool(signature[-5] & _TOUCHED)
 
 
 class LockedKeyPair(asyncssh.SSHKeyPair):

@@ -21,6 +21,9 @@ MAX_ANSWER_SECONDS = 600.0
 
 _TERMINAL = "/dev/tty"
 
+#: A menu of devices is a question of many lines.
+_MAX_FIELD_CHARACTERS = 4000
+
 #: ssh's own question accepts these answers; a fingerprint is the third.
 YES = "yes"
 
@@ -128,7 +131,7 @@ class TerminalPrompter:
         head = "".join(f"{part}\n" for part in about if part)
         answers = []
         for field in question.fields:
-            label = printable(field.text, 400).rstrip() + " "
+            label = printable_lines(field.text, _MAX_FIELD_CHARACTERS).rstrip() + " "
             answers.append(await self._line(head + label, field.echo))
             head = ""
         if question.run:

@@ -57,9 +57,11 @@ class Server(asyncssh.SSHServer):
     def __init__(self, site: Site) -> None:
         self._site = site
         self._round = 0
+        self._connection: asyncssh.SSHServerConnection | None = None
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        if self._site.banner:
+        self._connection = conn
+        for _ in range(self._site.banners if self._site.banner else 0):
             conn.send_auth_banner(self._site.banner)
 
     def begin_auth(self, username: str) -> bool:
@@ -88,6 +90,8 @@ class Server(asyncssh.SSHServer):
         return self._challenge()
 
     async def validate_kbdint_response(self, username: str, responses: Sequence[str]) -> Any:
+        if self._site.hangs_up and self._connection is not None:
+            self._connection.disconnect(asyncssh.DISC_BY_APPLICATION, "too many failures")
         await asyncio.sleep(self._site.push_seconds)  # sleep: the person looks for the phone
         expected = self._site.challenges[self._round][1]
         if list(responses) != expected:
@@ -109,8 +113,10 @@ class Site:
     challenges: list[tuple[list[str], list[str]]] = field(default_factory=list)
     key: asyncssh.SSHKey | None = None
     banner: str = ""
+    banners: int = 1
     #: So long it takes until an answer is judged.
     push_seconds: float = 0.0
+    hangs_up: bool = False
     attempts: list[str] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
     port: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,13 +13,13 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from jupyter_hpc.connect.ssh import hop
+from jupyter_hpc.connect.ssh import hop, keys
 from jupyter_hpc.connect.ssh.login import KeyRing, open_login
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.errors import (
     AuthenticationFailed,
+    CredentialExpired,
     PromptNeeded,
-    Unreachable,
 )
 from tests.connect.ssh.helpers import Person, Site, login_works, write_home, write_key
 from tests.waiting import eventually
@@ -90,8 +91,17 @@ async def test_a_push_is_waited_for_with_a_countdown(
         (await open_login(write_home(home, site), person, timeout=1.0)).close()
         assert "approve it there. 8" in person.told[0] and len(person.told) >= 2
         monkeypatch.setattr(hop, "_MAX_APPROVAL_SECONDS", 0.5)
-        with pytest.raises(Unreachable, match="did not finish within"):
-            await open_login(write_home(home, site), Person([["1"]]), timeout=0.5)
+        with pytest.raises(AuthenticationFailed, match=r"within 0.5 s; a request to a phone"):
+            await open_login(write_home(home, site), Person([["1"]]))
+
+
+async def test_a_host_that_hangs_up_on_an_answer_is_not_tried_again(home: Path) -> None:
+    """Nor is the next login host: that would be a second attempt, and a second request."""
+    async with Site(challenges=[(["Code:"], [""])], hangs_up=True).open() as site:
+        login = replace(write_home(home, site), host=("site", "site"))
+        with pytest.raises(AuthenticationFailed, match="site closed the connection after your"):
+            await open_login(login, Person([["1"]]))
+    assert site.attempts == ["keyboard-interactive"]
 
 
 async def test_a_wrong_code_does_not_lead_to_a_password_prompt(home: Path) -> None:
@@ -248,3 +258,49 @@ async def test_where_a_site_locks_people_out_few_keys_are_tried(home: Path) -> N
         assert site.attempts.count("publickey") == 2 and "password" not in site.attempts
         login = replace(login, max_attempts=4)
         assert await login_works(login, Person([["sesame"]]))
+
+
+async def test_a_host_that_asks_without_end_is_left(home: Path) -> None:
+    rounds = [(["Once more:"], ["no"])] * 50
+    async with Site(challenges=rounds).open() as site:
+        person = Person([["no"]] * 50)
+        with pytest.raises(AuthenticationFailed, match="asked for more than a login can need"):
+            await open_login(write_home(home, site), person)
+    assert len(person.asked) == 20 and site.attempts == ["keyboard-interactive"]
+    async with Site(challenges=[(["?"] * 500, [])]).open() as site:
+        with pytest.raises(AuthenticationFailed, match="asked for more than a login can need"):
+            await open_login(write_home(home, site), Person())
+
+
+async def test_empty_rounds_without_end_come_to_an_end(home: Path) -> None:
+    async with Site(challenges=[([], [])] * 200, password="sesame").open() as site:
+        person = Person()
+        with pytest.raises(AuthenticationFailed, match="asked for more than a login can need"):
+            await open_login(write_home(home, site), person)
+    assert len(person.told) == 20
+
+
+async def test_a_flood_of_banners_is_cut(home: Path) -> None:
+    site = Site(key=write_key(home / ".ssh/id_ed25519"), banner="all is well\n" * 400, banners=20)
+    async with site.open():
+        person = Person()
+        await login_works(write_home(home, site), person)
+    assert sum(map(len, person.told)) <= 8000
+
+
+async def test_an_agent_that_says_nothing_is_left_out(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "_MAX_AGENT_SECONDS", 0.3)
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(f"{tmp_path}/silent")
+        agent.listen()
+        async with Site(key=write_key(home / "right")).open() as site:
+            login = write_home(home, site, extra=f"  IdentityAgent {tmp_path}/silent")
+            with pytest.raises(AuthenticationFailed, match="silent does not answer; it was left"):
+                await open_login(login, NoPrompter())
+            (home / "right").rename(home / ".ssh/id_ed25519")
+            assert not await login_works(login, NoPrompter())
+            wanted = replace(login, credential=("certificate",))
+            with pytest.raises(CredentialExpired, match="No SSH certificate was found"):
+                await open_login(wanted, NoPrompter())

@@ -139,3 +139,14 @@ async def test_nobody_says_what_was_asked() -> None:
         await NoPrompter().ask(Question("login1", (Field("Pass\x1bcode:"),)))
     with pytest.raises(PromptNeeded, match="SHA256:abc"):
         await NoPrompter().confirm_host_key(KEY)
+
+
+async def test_a_menu_of_many_lines_is_shown_as_it_is(terminal: Terminal) -> None:
+    """Duo writes one line for each device, and the question below them."""
+    devices = "".join(f" {number}. Request to a phone with a long name\n" for number in range(12))
+    question = Question("h", (Field(f"Choose one:\n\n{devices}\nOption (1-12): ", echo=True),))
+    asking = asyncio.create_task(TerminalPrompter(terminal.name).ask(question))
+    await terminal.until(b"Option (1-12): ")
+    assert b"\r\n 11. Request to a phone with a long name\r\n\r\nOption (1-12): " in terminal.shown
+    terminal.type("1\n")
+    assert await asking == ["1"]

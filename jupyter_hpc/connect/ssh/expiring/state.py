@@ -14,7 +14,7 @@ from jupyter_hpc.clusters import Login
 from jupyter_hpc.connect.ssh.expiring.certificates import Certificate, read_certificates
 from jupyter_hpc.connect.ssh.expiring.credential import Credential
 from jupyter_hpc.connect.ssh.expiring.tickets import Ticket, read_ticket
-from jupyter_hpc.connect.ssh.keys import KeyRing, identities
+from jupyter_hpc.connect.ssh.keys import AgentSilent, KeyRing, identities
 from jupyter_hpc.connect.ssh.settings import Settings
 from jupyter_hpc.text import duration, printable
 
@@ -37,7 +37,10 @@ async def _certificate(settings: Settings, ring: KeyRing) -> Credential:
         return None
 
     wanted = identities(settings, ring, locked)
-    agent, offered = await wanted.from_agent()
+    try:
+        agent, offered = await wanted.from_agent()
+    except AgentSilent:
+        agent, offered = None, []
     if agent is not None:
         agent.close()
     keys = [pair.public_data for pair in (*offered, *wanted.pairs)]
