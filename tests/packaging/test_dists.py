@@ -45,7 +45,7 @@ def test_wheel_names_its_commands_and_needs_no_jupyterlab(dists: dict[str, Path]
         info = f"jupyter_hpc-{jupyter_hpc.__version__}.dist-info"
         metadata = wheel.read(f"{info}/METADATA").decode()
         scripts = wheel.read(f"{info}/entry_points.txt").decode()
-    assert "jupyter-hpc = jupyter_hpc.cli.main:main" in scripts
+    assert "jupyter-hpc = jupyter_hpc.__main__:main" in scripts
     required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
     always = [line for line in required if "extra ==" not in line]
     assert len(always) == len(requirements())

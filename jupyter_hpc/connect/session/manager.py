@@ -13,7 +13,6 @@ import os
 import secrets
 import socket
 import time
-import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ from jupyter_hpc.connect.events import Answered, Asked, Ended, Event, PersonNeed
 from jupyter_hpc.connect.job.allocation import Launch
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.proxy.ports import PortChoice, choose_port, open_port
 from jupyter_hpc.connect.proxy.server import LocalProxy
 from jupyter_hpc.connect.sentences import as_json
 from jupyter_hpc.connect.session.actions import SessionActions
@@ -37,7 +37,7 @@ from jupyter_hpc.connect.session.store import Records, SessionRecord, process_st
 from jupyter_hpc.connect.session.supervisor import Supervisor
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.errors import HpcError, PortTaken
+from jupyter_hpc.errors import HpcError
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.waiting import within
 
@@ -45,10 +45,6 @@ _log = logging.getLogger(__name__)
 
 #: A port that stays crowded is not spoken of again within so long.
 _CROWD_SECONDS = 60.0
-
-#: Ports that a cluster gets when nobody chose one: away from 8888 and from the range
-#: that systems hand out to outgoing connections.
-_FIRST_PORT, _PORT_COUNT = 20000, 8000
 
 #: The states in which there is a session that can go on in another job.
 _SERVED = ("ready", "reconnecting")
@@ -210,25 +206,12 @@ class Manager:
     # -- the local port -----------------------------------------------------------------
 
     async def _open_proxy(self) -> None:
-        port, chosen = self._port()
-        for attempt in range(20):
-            proxy = LocalProxy(
-                port + attempt,
-                status=self._snapshot,
-                actions=SessionActions(self).table(),
-                secret=self._secret,
-                on_crowd=self._on_crowd,
-            )
-            try:
-                await proxy.start()
-                break
-            except PortTaken:
-                if chosen or attempt == 19:
-                    raise
-        self.port = port + attempt
-        self._proxy = proxy
+        choice = self._port()
+        self._proxy, instead = await open_port(choice, self._new_proxy, self._is_open_here)
+        self.port = self._proxy.port
         self._status = self._new_status()
-        self._records.remember(self.name, port=self.port)
+        if choice.whose != "remembered":
+            self._records.remember(self.name, port=self.port)
         pid = os.getpid()
         self._record = SessionRecord(
             cluster=self.name,
@@ -239,6 +222,21 @@ class Manager:
             secret=self._secret,
         )
         self._records.write_session(self._record)
+        if instead:
+            self.on_event(Warned(instead))
+
+    def _new_proxy(self, port: int) -> LocalProxy:
+        return LocalProxy(
+            port,
+            status=self._snapshot,
+            actions=SessionActions(self).table(),
+            secret=self._secret,
+            on_crowd=self._on_crowd,
+        )
+
+    def _is_open_here(self) -> bool:
+        """Whether another process of this laptop has the session."""
+        return self._records.session(self.name) is not None
 
     async def _close_proxy(self) -> None:
         if self._record is not None:
@@ -257,19 +255,11 @@ class Manager:
             self.name = self._numbered()
             await self._open_proxy()
 
-    def _port(self) -> tuple[int, bool]:
-        """The local port, and whether it is somebody's choice that must not change."""
-        remembered = self._records.memory(self.name).port
+    def _port(self) -> PortChoice:
         profiled = self.profile.jupyter.port if self.options.number == 1 else None
-        proposed = None
-        if not self.profile.is_sure("jupyter.port"):
-            profiled, proposed = None, profiled
-        for port in (self.options.port, profiled, remembered):
-            if port:
-                return port, True
-        if proposed:
-            return proposed, False
-        return _FIRST_PORT + zlib.crc32(self.name.encode()) % _PORT_COUNT, False
+        remembered = self._records.memory(self.name).port
+        sure = self.profile.is_sure("jupyter.port")
+        return choose_port(self.name, self.options.port, profiled, remembered, sure=sure)
 
     @property
     def owner(self) -> str:

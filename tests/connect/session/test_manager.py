@@ -15,13 +15,14 @@ import pytest
 from jupyter_hpc.connect.events import Ended, Pending, Ready, Starting
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.proxy import ports
 from jupyter_hpc.connect.session import manager as module
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.manager import Manager, check
 from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
-from jupyter_hpc.errors import HpcError, LaunchFailed, PortTaken, ProfileError
+from jupyter_hpc.errors import ConnectError, HpcError, LaunchFailed, PortTaken, ProfileError
 from jupyter_hpc.slurm.models import Job
 from tests.waiting import until
 
@@ -215,6 +216,61 @@ async def test_a_port_that_somebody_chose_is_not_changed(records: Records) -> No
     assert Supervised.made == []
 
 
+async def test_a_port_of_a_built_in_profile_is_a_proposal(records: Records) -> None:
+    def port() -> tuple[int, str]:
+        choice = Manager(ConnectOptions("ulysses"), NoPrompter(), lambda event: None, records)
+        return choice._port().port, choice._port().whose
+
+    assert port() == (20801, "proposed")
+    records.remember("ulysses", port=23456)
+    assert port() == (23456, "remembered"), "the bookmark of this laptop stays"
+
+
+@pytest.mark.parametrize("before", [False, True])
+async def test_a_taken_port_that_nobody_chose_is_replaced_and_said(
+    records: Records, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    shown: list[dict[str, Any]] = []
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        if before:
+            records.remember("ulysses", port=taken)
+        else:
+            monkeypatch.setattr(ports, "_FIRST_PORT", taken)
+            monkeypatch.setattr(ports, "_PORT_COUNT", 1)
+        manager = session(records, shown)
+        manager.options = dataclasses.replace(manager.options, port=None)
+        manager.profile = dataclasses.replace(
+            manager.profile, jupyter=dataclasses.replace(manager.profile.jupyter, port=None)
+        )
+        running, _ = await started(manager)
+    assert manager.port > taken
+    assert (record := records.session("ulysses")) and record.port == manager.port
+    said = shown[0]["text"]
+    assert f"Port {taken} on this computer is taken by" in said and str(manager.port) in said
+    kept = records.memory("ulysses").port
+    if before:
+        assert kept == taken, "a bookmark leads there"
+        assert f"connect ulysses --port {manager.port}" in said
+    else:
+        assert kept == manager.port, "from now on it is this one"
+    manager.ask(SessionCommand.LEAVE)
+    await running
+
+
+async def test_a_port_that_the_session_itself_has_makes_no_second_one(records: Records) -> None:
+    manager = session(records)
+    running, _ = await started(manager)
+    records.remember("ulysses", port=manager.port)
+    second = Manager(ConnectOptions("ulysses"), NoPrompter(), lambda event: None, records)
+    with pytest.raises(ConnectError, match="is being connected on this computer already"):
+        await second.run()
+    manager.ask(SessionCommand.LEAVE)
+    await running
+
+
 async def test_a_person_who_answers_is_passed_on(records: Records) -> None:
     manager = session(records)
     running, supervisor = await started(manager)
@@ -237,12 +293,3 @@ def test_what_is_wrong_is_found_before_anything_is_changed() -> None:
         check(profile, ConnectOptions("ulysses", preset="no such preset"))
     with pytest.raises(HpcError):
         check(profile, ConnectOptions("ulysses", idle_release="soon"))
-
-
-async def test_a_port_of_a_built_in_profile_is_a_proposal(records: Records) -> None:
-    def manager() -> Manager:
-        return Manager(ConnectOptions("ulysses"), NoPrompter(), lambda event: None, records)
-
-    assert manager()._port() == (20801, False), "another one is taken where it is not free"
-    records.remember("ulysses", port=23456)
-    assert manager()._port() == (23456, True), "the bookmark of this laptop stays"
