@@ -10,7 +10,7 @@ from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.doctor.checks import Report
 from jupyter_hpc.connect.doctor.network import target_of
 from jupyter_hpc.connect.sentences import utc
-from jupyter_hpc.connect.ssh.credentials import Credential, Ticket, list_credentials, ticket
+from jupyter_hpc.connect.ssh.expiring.offers import Credential, Ticket, list_credentials, ticket
 from jupyter_hpc.connect.ssh.interfaces import LoginConnection
 from jupyter_hpc.connect.ssh.keys import KeyRing, SignIn
 from jupyter_hpc.connect.ssh.login import Reachable, open_login

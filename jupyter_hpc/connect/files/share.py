@@ -109,9 +109,6 @@ class _Back:
 class SharedProcess(Receiving, asyncio.Protocol):
     """The visitor's side of it; how the process ended is not known here."""
 
-    stderr = b""
-    returncode: int | None = None
-
     def __init__(self) -> None:
         super().__init__()
         self._transport: asyncio.Transport | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import asyncssh
@@ -38,12 +39,14 @@ class SshConnection:
 
     def __init__(self, name: str, hop: Hop, below: Sequence[asyncssh.SSHClientConnection]) -> None:
         self.host = name
-        self.runner = SshRunner(self)
         self._hop = hop
         self._below = tuple(below)
-        self._sessions = 0
-        self._last_ended = float("-inf")
+        self._processes: list[ChannelProcess] = []  # with some that have ended
         self._started_any = False
+
+    @cached_property
+    def runner(self) -> SshRunner:
+        return SshRunner(self)
 
     @property
     def user(self) -> str:
@@ -56,12 +59,17 @@ class SshConnection:
     async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess:
         end = asyncio.get_running_loop().time() + timeout
         while True:
+            process = ChannelProcess()
+            self._processes = [*self._places(), process]
+            self._started_any = True
             try:
-                return await self._open(line, timeout)
+                await process.open(self._hop.connection, line, timeout)
+                return process
             except asyncssh.ChannelOpenError as error:
                 # The server's MaxSessions may be smaller than ours: wait for our own turn.
+                self._processes.remove(process)
                 late = asyncio.get_running_loop().time() > end
-                if late or self.closed or not self._busy():
+                if late or self.closed or not self._places():
                     raise self._lost(error) from error
             except (TimeoutError, asyncio.TimeoutError) as error:
                 raise Unreachable(
@@ -72,47 +80,10 @@ class SshConnection:
                 raise self._lost(error) from error
             await asyncio.sleep(_SESSION_RETRY_SECONDS)
 
-    async def _open(self, line: str, timeout: float) -> ChannelProcess:
-        """A session; one that comes when nobody waits any more is closed, its command not begun.
-
-        To give up the question itself would leave an open session on the server, which allows
-        only so many on one connection.
-        """
-        process = ChannelProcess()
-        opening = asyncio.ensure_future(self._session(process, line))
-        try:
-            await within(asyncio.shield(opening), timeout)
-        except BaseException:
-            opening.add_done_callback(_look_away)
-            process.close()
-            raise
-        return process
-
-    async def _session(self, process: ChannelProcess, line: str) -> None:
-        self._started_any = True
-        self._sessions += 1
-        try:
-            await self._hop.connection.create_session(
-                lambda: process,
-                command=line,
-                encoding=None,
-                window=WINDOW_BYTES,
-                max_pktsize=MAX_PACKET_BYTES,
-            )
-        except BaseException:
-            self._sessions -= 1
-            raise
-        ended = asyncio.ensure_future(process.wait_ended())
-        ended.add_done_callback(self._session_ended)
-
-    def _session_ended(self, ended: asyncio.Future[None]) -> None:
-        self._sessions -= 1
-        self._last_ended = asyncio.get_running_loop().time()
-
-    def _busy(self) -> bool:
-        """Whether sessions of ours may fill the server's places, also just ended ones."""
-        now = asyncio.get_running_loop().time()
-        return self._sessions > 0 or now - self._last_ended < _SESSION_CLEANUP_SECONDS
+    def _places(self) -> list[ChannelProcess]:
+        """The sessions of ours that may fill the server's places, also those just ended."""
+        soon = asyncio.get_running_loop().time() - _SESSION_CLEANUP_SECONDS
+        return [each for each in self._processes if not each.ended or each.ended_at > soon]
 
     def _lost(self, error: Exception) -> ConnectError:
         if self.closed:
@@ -129,12 +100,6 @@ class SshConnection:
         for connection in (self._hop.connection, *self._below):
             with contextlib.suppress(OSError):
                 connection.abort()
-
-
-def _look_away(done: asyncio.Future[None]) -> None:
-    """Nobody else sees how it ended."""
-    if not done.cancelled():
-        done.exception()
 
 
 class SshLogin(SshConnection):

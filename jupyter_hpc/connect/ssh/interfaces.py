@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from jupyter_hpc.connect.ssh.prompts import Prompter
@@ -43,8 +44,34 @@ class BytePipe(Protocol):
         """End the pipe at once; nothing is delivered after that."""
 
 
+@dataclass(frozen=True)
+class Said:
+    """What a command wrote, and its exit code; None if that is unknown."""
+
+    stdout: bytes
+    stderr: bytes
+    returncode: int | None
+
+
 class RemoteProcess(BytePipe, Protocol):
     """A command on another host; its stdin and stdout are the pipe."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over, and nothing more will come."""
+        ...
+
+    @property
+    def gathered(self) -> bytes:
+        """What `communicate` has got until now."""
+        ...
+
+    async def communicate(self, stdin: bytes, most: int) -> Said:
+        """Give it `stdin` and no more, and take what it writes until it has ended.
+
+        Of that, `most` bytes are kept and what came with the last of them.
+        """
+        ...
 
     @property
     def stderr(self) -> bytes:

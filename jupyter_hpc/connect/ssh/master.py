@@ -21,7 +21,6 @@ from jupyter_hpc.connect.ssh.node import forwarding_denied, open_second_hop
 from jupyter_hpc.connect.ssh.pipe import (
     HIGH_WATER_BYTES,
     LOW_WATER_BYTES,
-    MAX_STDERR_BYTES,
     Receiving,
 )
 from jupyter_hpc.connect.ssh.prompts import Prompter
@@ -60,18 +59,8 @@ class MasterProcess(Receiving, asyncio.SubprocessProtocol):
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None
         self._stdout: asyncio.ReadTransport | None = None
-        self._stderr = bytearray()
-        self._code: int | None = None
         self._open_pipes = {1, 2}
         self._when_ended: Callable[[MasterProcess], None] | None = None
-
-    @property
-    def stderr(self) -> bytes:
-        return bytes(self._stderr)
-
-    @property
-    def returncode(self) -> int | None:
-        return self._code
 
     def when_ended(self, callback: Callable[[MasterProcess], None]) -> None:
         self._when_ended = callback
@@ -119,8 +108,8 @@ class MasterProcess(Receiving, asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:
             self.deliver(data)
-        elif len(self._stderr) < MAX_STDERR_BYTES:
-            self._stderr += data[: MAX_STDERR_BYTES - len(self._stderr)]
+        else:
+            self.complain(data)
 
     def resume_writing(self) -> None:
         self.drained()

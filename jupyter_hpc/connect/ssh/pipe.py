@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any
 
 import asyncssh
 
-from jupyter_hpc.connect.ssh.interfaces import OnClosed, OnData, OnDrained
+from jupyter_hpc.connect.ssh.carrier import MAX_PACKET_BYTES, WINDOW_BYTES
+from jupyter_hpc.connect.ssh.interfaces import OnClosed, OnData, OnDrained, Said
+from jupyter_hpc.waiting import within
 
 #: on_drained comes when the queue falls below LOW_WATER_BYTES after it was above HIGH_WATER_BYTES:
 #: while there is still enough to keep the line busy, and for every writer that stops at
@@ -25,6 +28,11 @@ MAX_SKIPPED_BYTES = 64_000_000
 
 #: More than this of stderr is not kept.
 MAX_STDERR_BYTES = 1_000_000
+
+#: The exit code of a command may come long before the end of its output: it is looked for so
+#: often, and a child that was left behind may hold the output open for so long.
+_LOOK_SECONDS = 0.5
+MAX_OUTPUT_SECONDS_AFTER_EXIT = 2.0
 
 #: What OpenSSH takes in one packet, less what two packets of a hop add to their data with any
 #: cipher: asyncssh puts an empty one before each. So a packet of this hop, together with its
@@ -53,6 +61,9 @@ class Receiving(ABC):
         self._on_drained: OnDrained | None = None
         self._hung_up = False
         self._outcome: Exception | None = None
+        self._gathered = bytearray()
+        self._stderr = bytearray()
+        self._code: int | None = None
         self._arrived = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -70,6 +81,12 @@ class Receiving(ABC):
             self.resume_reading()
         if self._ended.is_set():
             self._tell_end()
+
+    @abstractmethod
+    def write(self, data: bytes) -> None: ...
+
+    @abstractmethod
+    def write_eof(self) -> None: ...
 
     @abstractmethod
     def pause_reading(self) -> None:
@@ -140,13 +157,50 @@ class Receiving(ABC):
         self._on_data = _ignore
         self._early = []
 
+    # What a command is besides a pipe.
+
+    @property
+    def stderr(self) -> bytes:
+        return bytes(self._stderr)
+
+    @property
+    def returncode(self) -> int | None:
+        return self._code
+
+    def complain(self, data: bytes) -> None:
+        """It has written to stderr."""
+        if len(self._stderr) < MAX_STDERR_BYTES:
+            self._stderr += data[: MAX_STDERR_BYTES - len(self._stderr)]
+
+    async def communicate(self, stdin: bytes, most: int) -> Said:
+        """Give the command `stdin` and no more, and take what it writes until it has ended."""
+        self.set_receiver(partial(self._gather, most), _ignore)
+        if stdin:
+            self.write(stdin)
+        self.write_eof()
+        while not self.ended and self.returncode is None:
+            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+                await within(self._ended.wait(), _LOOK_SECONDS)
+        with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
+            await within(self._ended.wait(), MAX_OUTPUT_SECONDS_AFTER_EXIT)
+        stdout, self._gathered = self.gathered, bytearray()
+        return Said(stdout, self.stderr, self.returncode)
+
+    def _gather(self, most: int, data: bytes) -> None:
+        if len(self._gathered) <= most:
+            self._gathered.extend(data)
+
+    @property
+    def gathered(self) -> bytes:
+        return bytes(self._gathered)
+
     def _tell_end(self) -> None:
         on_closed, self._on_closed = self._on_closed, None
         if on_closed is not None:
             on_closed(self._outcome)
 
 
-def _ignore(data: bytes) -> None:
+def _ignore(said: object) -> None:
     pass
 
 
@@ -223,28 +277,47 @@ class ChannelTcp(ChannelPipe, asyncssh.SSHTCPSession[bytes]):
 class ChannelProcess(ChannelPipe, asyncssh.SSHClientSession[bytes]):
     """A command on the other host."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._stderr = bytearray()
-        self._code: int | None = None
+    #: When it ended, by the clock of the loop.
+    ended_at = float("-inf")
 
-    @property
-    def stderr(self) -> bytes:
-        return bytes(self._stderr)
+    async def open(
+        self, connection: asyncssh.SSHClientConnection, line: str, timeout: float
+    ) -> None:
+        """Start `line`; a session that opens when nobody waits any more is closed at once.
 
-    @property
-    def returncode(self) -> int | None:
-        return self._code
+        To give up the question itself would leave an open session on the server, which allows
+        only so many on one connection.
+        """
+        opening = asyncio.ensure_future(
+            connection.create_session(
+                lambda: self,
+                command=line,
+                encoding=None,
+                window=WINDOW_BYTES,
+                max_pktsize=MAX_PACKET_BYTES,
+            )
+        )
+        try:
+            await within(asyncio.shield(opening), timeout)
+        except BaseException:
+            opening.add_done_callback(self._given_up)
+            self.close()
+            raise
+
+    def _given_up(self, opening: asyncio.Future[Any]) -> None:
+        """Nobody waits for it; one that did not open has ended."""
+        if opening.cancelled() or opening.exception() is not None:
+            self.end(None)
 
     def terminate(self) -> None:
         with contextlib.suppress(OSError):
             self._channel.terminate()
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
-        if datatype != asyncssh.EXTENDED_DATA_STDERR:
+        if datatype == asyncssh.EXTENDED_DATA_STDERR:
+            self.complain(data)
+        else:
             self.deliver(data)
-        elif len(self._stderr) < MAX_STDERR_BYTES:
-            self._stderr += data[: MAX_STDERR_BYTES - len(self._stderr)]
 
     def eof_received(self) -> bool:
         # The exit code comes after the end of the output.
@@ -255,3 +328,7 @@ class ChannelProcess(ChannelPipe, asyncssh.SSHClientSession[bytes]):
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
         self._code = _SIGNALS.get(signal, -1)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended_at = asyncio.get_running_loop().time()
+        super().connection_lost(exc)

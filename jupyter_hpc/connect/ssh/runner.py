@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from jupyter_hpc.connect.ssh.interfaces import RemoteProcess
+from jupyter_hpc.connect.ssh.interfaces import RemoteProcess, Said
 from jupyter_hpc.errors import CommandFailed, ConnectError, Unreachable
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, logged, missing, overdue
 from jupyter_hpc.text import printable
@@ -28,9 +28,6 @@ _MAX_COMMANDS_AT_ONCE = 6
 
 #: A command that answers with more than this has run wild.
 _MAX_OUTPUT_BYTES = 64_000_000
-
-#: After the exit code, a child that was left behind may hold the output open.
-_MAX_OUTPUT_SECONDS_AFTER_EXIT = 2.0
 
 #: What the end of a command may take: to hear of its start, and to kill it.
 _MAX_END_SECONDS = 5.0
@@ -117,41 +114,23 @@ class _Command:
     """
 
     def __init__(self, connection: _Host, line: str, timeout: float) -> None:
-        self.output = bytearray()
-        self.exited = asyncio.Event()
         self._connection, self._line, self._timeout = connection, line, timeout
-        self._starting: asyncio.Task[RemoteProcess] | None = None
+        self._starting: asyncio.Future[RemoteProcess] | None = None
 
-    async def started(self) -> RemoteProcess:
-        """The process, asked for at the first call. Raises ConnectError."""
-        if self._starting is None:
-            self._starting = asyncio.ensure_future(self._start())
-        return await asyncio.shield(self._starting)
-
-    async def _start(self) -> RemoteProcess:
-        process = await self._connection.start(self._line, timeout=self._timeout)
-        process.set_receiver(self._on_data, lambda error: self.exited.set())
-        return process
-
-    def _on_data(self, data: bytes) -> None:
-        if len(self.output) <= _MAX_OUTPUT_BYTES:
-            self.output.extend(data)
+    async def run(self, stdin: bytes) -> Said:
+        """Start it and give it `stdin`; what it said until its end. Raises ConnectError."""
+        asked = self._connection.start(self._line, timeout=self._timeout)
+        self._starting = asyncio.ensure_future(asked)
+        process = await asyncio.shield(self._starting)
+        return await process.communicate(stdin, _MAX_OUTPUT_BYTES)
 
     async def started_after_all(self) -> RemoteProcess | None:
-        """The process if it was asked for and begins soon."""
+        """The process, if it was asked for and begins soon and has not ended."""
         if self._starting is None:
             return None
         with contextlib.suppress(ConnectError, TimeoutError, asyncio.TimeoutError):
-            return await within(self._starting, _MAX_END_SECONDS)
-        return None
-
-    async def process_id(self, marker: Marker) -> int | None:
-        """Its process id there, as soon as it has said so; None where it does not."""
-        for _ in range(int(_MAX_MARKER_SECONDS / 0.05)):
-            pid = marker.split(bytes(self.output))[2]
-            if pid is not None or self.exited.is_set():
-                return pid
-            await asyncio.sleep(0.05)
+            process = await within(self._starting, _MAX_END_SECONDS)
+            return None if process.ended else process
         return None
 
 
@@ -173,29 +152,20 @@ class SshRunner:
         return await logged(argv, self._connection.host, self._run(argv, stdin, timeout))
 
     async def _run(self, argv: Sequence[str], stdin: bytes | None, timeout: float) -> Completed:
-        where = self._connection.host
         line = command_line(script_for(argv, self._marker))
         command = _Command(self._connection, line, timeout)
         try:
-            await within(self._converse(command, stdin), timeout)
+            said = await within(self._in_turn(command, stdin or b""), timeout)
         except (TimeoutError, asyncio.TimeoutError):
             suspect = "The connection to the host, or the service behind the command,"
-            raise overdue(argv, where, timeout, suspect) from None
+            raise overdue(argv, self._connection.host, timeout, suspect) from None
         finally:
             await self._end(command)
-        return self._completed(argv, await command.started(), bytes(command.output))
+        return self._completed(argv, said)
 
-    async def _converse(self, command: _Command, stdin: bytes | None) -> None:
+    async def _in_turn(self, command: _Command, stdin: bytes) -> Said:
         async with self._slots:
-            process = await command.started()
-            if stdin:
-                process.write(stdin)
-            process.write_eof()
-            while not command.exited.is_set() and process.returncode is None:
-                with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                    await within(command.exited.wait(), 0.5)
-            with contextlib.suppress(TimeoutError, asyncio.TimeoutError):
-                await within(command.exited.wait(), _MAX_OUTPUT_SECONDS_AFTER_EXIT)
+            return await command.run(stdin)
 
     async def _end(self, command: _Command) -> None:
         """End what still runs: by its channel, and by its process id for old servers."""
@@ -204,12 +174,21 @@ class SshRunner:
             return
         try:
             if process.returncode is None:
-                pid = await command.process_id(self._marker)
+                pid = await self._process_id(process)
                 process.terminate()
                 if pid is not None:
                     await self._kill(pid)
         finally:
             process.close()
+
+    async def _process_id(self, process: RemoteProcess) -> int | None:
+        """Its process id there, as soon as it has said so; None where it does not."""
+        for _ in range(int(_MAX_MARKER_SECONDS / 0.05)):
+            pid = self._marker.split(process.gathered)[2]
+            if pid is not None or process.ended:
+                return pid
+            await asyncio.sleep(0.05)
+        return None
 
     async def _kill(self, pid: int) -> None:
         line = command_line(f"(kill {pid}; sleep 1; kill -9 {pid}) >/dev/null 2>&1 </dev/null &")
@@ -224,26 +203,26 @@ class SshRunner:
         finally:
             process.close()
 
-    def _completed(self, argv: Sequence[str], process: RemoteProcess, output: bytes) -> Completed:
+    def _completed(self, argv: Sequence[str], said: Said) -> Completed:
         where = self._connection.host
-        noise, stdout, _ = self._marker.split(output)
-        if process.returncode is None:
+        noise, stdout, _ = self._marker.split(said.stdout)
+        if said.returncode is None:
             raise Unreachable(
                 f"The connection to {where} was lost while {argv[0]!r} ran there.",
                 "Connect again; whether the command has ended is not known.",
             )
-        if len(output) > _MAX_OUTPUT_BYTES:
+        if len(said.stdout) > _MAX_OUTPUT_BYTES:
             raise CommandFailed(
                 f"{argv[0]!r} on {where} printed more than {_MAX_OUTPUT_BYTES // 1_000_000} MB.",
                 "Ask for less.",
             )
-        if process.returncode == 127 and not stdout:
+        if said.returncode == 127 and not stdout:
             raise missing(argv[0], where)
         if stdout is None:
             # 255 is ssh's own code: the master of a multiplexed connection is gone.
-            lost = process.returncode == 255
-            said = printable((noise + process.stderr).decode("utf-8", "replace"), 300).strip()
-            why = f": {said.rstrip('.')}" if said else ""
+            lost = said.returncode == 255
+            words = printable((noise + said.stderr).decode("utf-8", "replace"), 300).strip()
+            why = f": {words.rstrip('.')}" if words else ""
             if lost:
                 raise ConnectError(
                     f"The connection to {where} was lost before {argv[0]!r} could begin{why}.",
@@ -253,12 +232,12 @@ class SshRunner:
                 f"The login shell on {where} ended before {argv[0]!r} could begin{why}.",
                 f"Check that `ssh {where} true` works without an error.",
             )
-        _, stderr, _ = self._marker.split(process.stderr)
+        _, stderr, _ = self._marker.split(said.stderr)
         return Completed(
             tuple(argv),
-            process.returncode,
+            said.returncode,
             stdout.decode("utf-8", "replace"),
-            (process.stderr if stderr is None else stderr).decode("utf-8", "replace"),
+            (said.stderr if stderr is None else stderr).decode("utf-8", "replace"),
         )
 
 

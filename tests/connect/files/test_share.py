@@ -12,9 +12,6 @@ from tests.waiting import until
 class Echo(Receiving):
     """A process that says what it hears."""
 
-    stderr = b""
-    returncode: int | None = None
-
     def __init__(self) -> None:
         super().__init__()
         self.closed = False

@@ -13,6 +13,10 @@ class Counted(Receiving):
 
     paused = False
 
+    def write(self, data: bytes) -> None: ...
+
+    def write_eof(self) -> None: ...
+
     def pause_reading(self) -> None:
         self.paused = True
 
