@@ -17,7 +17,6 @@ import asyncssh
 
 from jupyter_hpc.connect.ssh.keys import (
     AgentSilent,
-    Identities,
     KeyRing,
     identities,
     is_security_key,
@@ -52,7 +51,7 @@ class Client(asyncssh.SSHClient):
         self._prompter = prompter
         self._ring = ring
         self._connection: asyncssh.SSHClientConnection | None = None
-        self._identities: Identities | None = identities(settings, ring, self.unlock)
+        self._keys_offered = False
         self._agent: asyncssh.SSHAgentClient | None = None
         self._answered: set[str] = set()
         self._rounds = 0
@@ -98,11 +97,12 @@ class Client(asyncssh.SSHClient):
     async def public_key_auth_requested(self) -> list[asyncssh.SSHKeyPair] | None:
         self._note_offers()
         self.judged = False
-        wanted, self._identities = self._identities, None
-        if wanted is None:
+        if self._keys_offered:
             return None
+        self._keys_offered = True
         try:
             with self._at_work():
+                wanted = identities(self._settings, self._ring, self.unlock)
                 self._agent, offered = await wanted.from_agent()
         except AgentSilent as error:
             offered = []

@@ -59,8 +59,8 @@ class SshConnection:
     async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess:
         end = asyncio.get_running_loop().time() + timeout
         while True:
-            process = ChannelProcess()
-            self._processes = [*self._places(), process]
+            taken, process = self._places(), ChannelProcess()
+            self._processes = [*taken, process]
             self._started_any = True
             try:
                 await process.open(self._hop.connection, line, timeout)

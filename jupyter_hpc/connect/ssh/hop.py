@@ -21,9 +21,7 @@ from jupyter_hpc.connect.ssh.hostkeys import (
     KnownKey,
     Trust,
     decide,
-    fingerprint,
     known_keys,
-    short_kind,
     trust,
 )
 from jupyter_hpc.connect.ssh.keys import KeyRing, SignIn
@@ -103,18 +101,10 @@ async def open_hop(
         client = Client(settings, prompter, ring)
         known = known_keys(settings, extra_known)
         try:
-            trusts = trust(known + trusted)
+            keepalive = _keepalive(settings, through)
+            options = _options(client, settings, trust(known + trusted), keepalive, proxy_command)
             carrier = _carrier(sock, through)
-            keepalive = _keepalive(settings, carrier)
-            connection = await _handshake(
-                client,
-                settings,
-                trusts,
-                carrier,
-                proxy_command,
-                keepalive,
-                (timeout, quiet),
-            )
+            connection = await _handshake(client, settings, options, carrier, (timeout, quiet))
             _log.info("logged in to %s as %s; %s", *_login_facts(client, settings))
             _note_sign_in(ring, client, settings, connection.get_server_host_key())
             return Hop(connection, settings, client.needed_person, keepalive, carrier)
@@ -141,10 +131,10 @@ def _carrier(sock: socket.socket | None, through: Hop | None) -> Tunnel | None:
     return SocketCarrier(sock) if sock is not None else None
 
 
-def _keepalive(settings: Settings, carrier: Tunnel | None) -> tuple[float, int]:
+def _keepalive(settings: Settings, through: Hop | None) -> tuple[float, int]:
     """Seconds between two keepalives, and how many may stay without an answer."""
     count = max(settings.option("ServerAliveCountMax", 0), _KEEPALIVE_COUNT)
-    if isinstance(carrier, ChannelCarrier):
+    if through is not None:
         # The hop below keeps NAT entries open; a timer that every packet restarts is not free.
         return 0, count
     return settings.option("ServerAliveInterval") or _KEEPALIVE_SECONDS, count
@@ -153,21 +143,14 @@ def _keepalive(settings: Settings, carrier: Tunnel | None) -> tuple[float, int]:
 async def _handshake(
     client: Client,
     settings: Settings,
-    trusts: Trust,
+    options: dict[str, Any],
     carrier: Tunnel | None,
-    proxy_command: list[str] | None,
-    keepalive: tuple[float, int],
     limits: tuple[float, float],
 ) -> asyncssh.SSHClientConnection:
-    options = _options(client, settings, trusts)
-    options["tunnel"] = carrier
-    options["keepalive_interval"], options["keepalive_count_max"] = keepalive
+    options["tunnel"] = carrier  # or none at all, whatever the configuration says
     if carrier is not None:
         options["proxy_command"] = None
-    elif proxy_command is not None:
-        options["proxy_command"] = proxy_command
-    target = settings.target
-    task = asyncio.ensure_future(asyncssh.connect(target.name, **options))
+    task = asyncio.ensure_future(asyncssh.connect(settings.target.name, **options))
     try:
         return await _patiently(task, client, settings, carrier, limits)
     except BaseException:
@@ -176,7 +159,13 @@ async def _handshake(
         raise
 
 
-def _options(client: Client, settings: Settings, trusts: Trust) -> dict[str, Any]:
+def _options(
+    client: Client,
+    settings: Settings,
+    trusts: Trust,
+    keepalive: tuple[float, int],
+    proxy_command: list[str] | None,
+) -> dict[str, Any]:
     options: dict[str, Any] = {
         "config": config_files(settings.target.ssh_config),
         "client_factory": lambda: client,
@@ -192,7 +181,11 @@ def _options(client: Client, settings: Settings, trusts: Trust) -> dict[str, Any
         "request_pty": False,
         "connect_timeout": None,
         "login_timeout": 0,
+        "keepalive_interval": keepalive[0],
+        "keepalive_count_max": keepalive[1],
     }
+    if proxy_command is not None:
+        options["proxy_command"] = proxy_command
     if settings.target.user:
         options["username"] = settings.target.user
     if settings.target.port:
@@ -291,12 +284,8 @@ def _undecided(client: Client, settings: Settings) -> AuthenticationFailed:
 def _note_sign_in(
     ring: KeyRing, client: Client, settings: Settings, key: asyncssh.SSHKey | None
 ) -> None:
-    shown = ""
-    if key is not None:
-        kind, blob = key.export_public_key("openssh").decode().split()[:2]
-        shown = f"{short_kind(kind)} {fingerprint(blob)}"
     offered, tried = tuple(client.offered), tuple(client.tried)
-    ring.sign_ins[settings.target.name] = SignIn(offered, tried, shown)
+    ring.sign_ins[settings.target.name] = SignIn(offered, tried, key)
 
 
 def _login_facts(client: Client, settings: Settings) -> tuple[str, str, str]:

@@ -108,6 +108,12 @@ def short_kind(kind: str) -> str:
     return kind.removeprefix("sk-").removeprefix("ssh-").split("-")[0].split("@")[0].upper()
 
 
+def shown(key: asyncssh.SSHKey) -> str:
+    """Kind and fingerprint of a key."""
+    kind, blob = key.export_public_key("openssh").decode().split()[:2]
+    return f"{short_kind(kind)} {fingerprint(blob)}"
+
+
 def remember(file: str, name: str, kind: str, blob: str, *, hashed: bool = False) -> None:
     """Append the key to a known_hosts file, making file and folder as ssh would.
 

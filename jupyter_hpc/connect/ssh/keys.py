@@ -15,6 +15,7 @@ import asyncssh
 
 from jupyter_hpc.connect.ssh.dial import Addresses
 from jupyter_hpc.connect.ssh.expiring.credential import Credential
+from jupyter_hpc.connect.ssh.hostkeys import shown
 from jupyter_hpc.connect.ssh.settings import Settings
 from jupyter_hpc.waiting import within
 
@@ -38,7 +39,12 @@ class SignIn:
 
     offered: tuple[str, ...]
     tried: tuple[str, ...]
-    host_key: str = ""  #: kind and fingerprint; "" where the login failed
+    key: asyncssh.SSHKey | None = None  #: of the host; None where the login failed
+
+    @property
+    def host_key(self) -> str:
+        """Kind and fingerprint of the host's key, as ssh writes them; "" for none."""
+        return shown(self.key) if self.key is not None else ""
 
 
 @dataclass
