@@ -19,7 +19,10 @@ _OVERLAP_SHARES_GPUS: Release = (22, 5)
 #: The option of a step that waits for nobody's GPUs, and gets none.
 NO_GPUS = "--gres=none"
 
-#: Bash that sets $beside to what a step needs to run beside the one of the program.
+#: Bash that sets $beside to what a step needs to run beside the one of the program, and
+#: for the subshell of that step: srun takes what sbatch was asked for as its own, and refuses
+#: NO_GPUS beside it ("Invalid Trackable RESource (TRES) specification", 20.11).
+FORGET_GPUS = '[ -z "$beside" ] || unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK'
 BESIDE = f"""\
 # Before 22.05 two steps cannot have the same GPUs: the second would wait for the first.
 case $(srun --version) in

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.layout import ENV_PATH, HOSTS, LOGIN, NODES, USERS
+from tests.cluster.layout import HOSTS, LOGIN, NODES, USERS
 from tests.cluster.switches import Switches
+from tests.slurm.commands import PROGRAMS
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,23 @@ class Shape:
     job_folder: str = ""
     #: Variables of login shells; $USER is the user.
     variables: tuple[tuple[str, str], ...] = ()
-    #: `module` is a function of login shells, and `module load python/3.11` brings JupyterLab.
+    #: `module` is a function of login shells; `module load python/3.11` brings a Python and says
+    #: so in $SITE_PYTHON.
     modules: bool = False
+    #: There is a PATH without Slurm's commands, as that of a container: CONTAINER.
+    container: bool = False
     #: Commands of the site, with what they print.
     commands: tuple[tuple[str, str], ...] = ()
     #: Compute nodes can only read /home.
     read_only_home: bool = False
+
+
+#: Programs of the site, and what a container has of those of the machine.
+_COMMANDS = "/etc/site"
+CONTAINER = f"{_COMMANDS}/container"
+
+#: A folder that all hosts see, for what a site gives its users.
+SHARED = "/home/.site"
 
 
 class Replica(Cluster):
@@ -58,6 +70,26 @@ class Replica(Cluster):
     def __init__(self, shape: Shape, switches: Switches) -> None:
         super().__init__(switches)
         self.shape = shape
+
+    def __enter__(self) -> Replica:
+        self.up()
+        return self
+
+    def up(self, *, detached: bool = False) -> None:
+        """Start everything, and make what only a running Slurm can be told."""
+        super().up(detached=detached)
+        for _, qos in self.shape.qos:
+            self._accounting("add", "qos", qos)
+            self._accounting("modify", "user", "alice", "set", f"qos+={qos}")
+
+    def _accounting(self, *words: str) -> None:
+        self.run(LOGIN, ["sacctmgr", "--immediate", *words], check=True)
+
+    def shared(self, name: str) -> Path:
+        """A new folder that users see as SHARED/NAME."""
+        place = self.folders.root / SHARED.strip("/") / name
+        place.mkdir(parents=True)
+        return place
 
     def _shape_hosts(self) -> None:
         etc = self.folders.root / "etc"
@@ -68,9 +100,15 @@ class Replica(Cluster):
         for name, text in prolog(self.shape).items():
             _change(slurm / name, text, mode=0o755)
         commands = etc / "site"
-        commands.mkdir()
+        (commands / "python").mkdir(parents=True)
+        _change(commands / "python/python3", '#!/bin/sh\nexec /usr/bin/python3 "$@"\n', mode=0o755)
         for name, text in self.shape.commands:
             _change(commands / name, f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n", mode=0o755)
+        if self.shape.container:
+            (commands / "container").mkdir()
+            for program in self.switches.root.path("/usr/bin").iterdir():
+                if program.name not in PROGRAMS:
+                    (commands / "container" / program.name).symlink_to(f"/usr/bin/{program.name}")
         _change(etc / "profile.d/site.sh", profile(self.shape))
         for host in HOSTS:
             words = [f"{folder}={self._make(host, folder)}" for folder in self._roots()]
@@ -85,7 +123,8 @@ class Replica(Cluster):
         """What is to be mounted at `folder`, as the host sees it, with one folder of each user."""
         name = folder.strip("/").replace("/", "-")
         if folder in self.shape.folders:
-            place, seen = self.folders.root / "home/.site" / name, f"/home/.site/{name}"
+            seen = f"{SHARED}/{name}"
+            place = self.folders.root / seen.strip("/")
         else:
             place, seen = self.folders.host(host) / "spool/site" / name, f"/var/spool/site/{name}"
         place.mkdir(parents=True, exist_ok=True)
@@ -141,7 +180,8 @@ def slurm_conf(shape: Shape, text: str) -> str:
             for kind in kinds] + list(shape.gres)  # fmt: skip
     size = "CPUs=48 Boards=1 SocketsPerBoard=1 CoresPerSocket=48 ThreadsPerCore=1 RealMemory=512000"
     names = ["gpu"] * bool(kinds) + [word.partition(":")[0] for word in shape.gres]
-    lines += ["JobSubmitPlugins=lua", *shape.lines]
+    # What is beyond a partition's limits is refused, not queued for ever.
+    lines += ["JobSubmitPlugins=lua", "EnforcePartLimits=ALL", *shape.lines]
     lines += [f"GresTypes={','.join(names)}"] if names else []
     if "slurmdbd" in text and kinds:
         typed = [f"gres/gpu:{kind}" for kind in kinds if kind]
@@ -239,13 +279,13 @@ def prolog(shape: Shape) -> dict[str, str]:
 
 def profile(shape: Shape) -> str:
     """What login shells read, and no others."""
-    lines = ["export PATH=/etc/site:$PATH"]
+    lines = [f"export PATH={_COMMANDS}:$PATH"]
     lines += [f'export {name}="{value}"' for name, value in shape.variables]
     if shape.modules:
         lines += [
             "module() {",
             '  case "$1 $2" in',
-            f'    "load python/3.11") PATH={ENV_PATH}/bin:$PATH; export PATH;;',
+            f'    "load python/3.11") export PATH={_COMMANDS}/python:$PATH SITE_PYTHON=3.11;;',
             '    load\\ *) echo "Lmod has detected the following error: $2 is unknown" >&2; '
             "return 1;;",
             "  esac",

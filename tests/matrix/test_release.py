@@ -79,9 +79,9 @@ def test_a_job_with_its_results(desk: Desk) -> None:
 
 
 def test_a_sweep(desk: Desk) -> None:
-    cells = ["lr = 1", "open('out.txt', 'w').write(str(lr))\nprint('loss:', lr)"]
-    job = desk.submit("sweep", cells, *SMALL, "--sweep", "lr=1,2,3", "--wait")
-    assert texts(desk.results(job), "out.txt") == ["1", "2", "3"]
+    cells = ["lr = 0.5", "open('out.txt', 'w').write(str(lr))\nprint('loss:', lr)"]
+    job = desk.submit("sweep", cells, *SMALL, "--sweep", "lr=0.1,0.2,0.3", "--wait")
+    assert texts(desk.results(job), "out.txt") == ["0.1", "0.2", "0.3"]
 
 
 GOES_ON = [
@@ -106,7 +106,7 @@ def test_two_nodes_with_gpus_and_staging(cluster_with: ClusterFactory, tmp_path:
     desk = Desk(cluster, tmp_path)
     (tmp_path / "data.txt").write_text("staged", encoding="utf-8")
     cells = ["import socket\nprint('on', socket.gethostname(), open('data.txt').read())"]
-    words = ("--partition", "wide", "--nodes", "2", "--tasks", "2", "--gpus", "1", "--time", "5")
+    words = ("--partition", "wide", "--nodes", "2", "--tasks", "2", "--gpus", "2", "--time", "5")
     small = ("--cpus", "1", "--mem", "500M", "--stage-in", "data.txt")
     job = desk.submit("wide", cells, *words, *small, "--wait")
     log = desk.hpc("log", job)

@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.cluster.laptop import ENV_SETUP
-from tests.cluster.replica import Shape
+from tests.cluster.replica import CONTAINER, SHARED, Shape
 
-_MODULE: dict[str, Any] = {"modules": ["python/3.11"]}
-_OWN: dict[str, Any] = {"setup": list(ENV_SETUP)}
+#: The folder with the wheels of a site, or of a person who has put them there.
+WHEELS = f"{SHARED}/wheels"
+
+_MODULE = ("--module", "python/3.11")
+_FOLDER = ("--wheels", WHEELS)
+_VENV = ("--style", "venv", *_FOLDER)
 
 
 @dataclass(frozen=True)
@@ -21,9 +24,15 @@ class Site:
     """One site: its shape, the switches of the cluster, and what a person adds to the profile."""
 
     shape: Shape
+    #: What `setup` is told: modules, how the environment is made, where wheels are.
+    setup: tuple[str, ...]
     switches: tuple[tuple[str, Any], ...] = ()
-    #: What a person has to say of themselves: their account, partition and environment.
+    #: What a person has to say of themselves: their account and partition.
     own: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
+    #: What `connect` is told.
+    connect: tuple[str, ...] = ()
+    #: What the panel has to show: a section of it, and words of its answer.
+    panel: tuple[tuple[str, str], ...] = ()
     #: The transport that must be found.
     transport: str = "ssh"
     #: Where a batch job must have worked, as its path begins; "" for the run's own folder.
@@ -40,8 +49,9 @@ def _own(**sections: dict[str, Any]) -> tuple[tuple[str, tuple[tuple[str, Any], 
 
 _DISKUSAGE = """\
                              Description                Space           # of files
-                     /home (user alice)          12G/  50G           100K/ 500K
-                  /scratch (user alice)         1.1T/  20T            15K/1000K"""
+                      /home (user alice)         280 kB/47 GB              25/500k
+                   /scratch (user alice)         4096 B/18 TB              1/1000k
+                 /project (group research)     4096 B/2048 GB               2/500k"""
 
 _NARVAL = Shape(
     gpus=("a100", "a100", "a100", "a100_3g.20gb"),
@@ -52,16 +62,22 @@ _NARVAL = Shape(
     typed=True,
     folders=("/scratch", "/project"),
     job_folder="SLURM_TMPDIR",
-    variables=(("SCRATCH", "/scratch/$USER"), ("CC_CLUSTER", "narval")),
+    # pip takes the site's own wheels, and nothing from the Internet.
+    variables=(
+        ("SCRATCH", "/scratch/$USER"),
+        ("CC_CLUSTER", "narval"),
+        ("PIP_FIND_LINKS", WHEELS),
+    ),
     modules=True,
     commands=(("diskusage_report", _DISKUSAGE),),
 )
-_ALLIANCE = _own(allocation={"account": "research"}, environment=_MODULE)
+_RESEARCH = _own(allocation={"account": "research"})
+_QUOTA = ("storage", '"limit": 47000000000, "files_used": 25, "files_limit": 500000')
 
 
 def _alliance(*gpus: str, **changes: Any) -> Site:
     shape = replace(_NARVAL, gpus=gpus, **changes)
-    return Site(shape, own=_ALLIANCE, works_in="/localscratch/alice.")
+    return Site(shape, _MODULE, own=_RESEARCH, panel=(_QUOTA,), works_in="/localscratch/alice.")
 
 
 _EDINBURGH = Shape(
@@ -75,14 +91,14 @@ _EDINBURGH = Shape(
 )
 _INFORMATICS = Site(
     _EDINBURGH,
+    _VENV,
     (("accounting", False), ("node_ssh", "denied")),
-    _own(environment=_OWN),
     transport="srun",
     works_in="/disk/scratch/alice/",
 )
 
 SITES: dict[str, Site] = {
-    "narval": Site(_NARVAL, own=_ALLIANCE, works_in="/localscratch/alice."),
+    "narval": _alliance(*_NARVAL.gpus),
     "mlp": _INFORMATICS,
     "ilcc": _INFORMATICS,
     "rorqual": _alliance("h100", "h100", "h100", "h100_1g.10gb"),
@@ -90,7 +106,10 @@ SITES: dict[str, Site] = {
     "nibi": _alliance("h100", "h100", "mi300a", "mi300a"),
     "vulcan": _alliance("l40s", "l40s", "l40s", "l40s"),
     "killarney": _alliance("l40s", "l40s", "h100", "h100"),
-    "tamia": _alliance("h100", "h100", "h100", "h100", gpu_counts=(4, 8)),
+    "tamia": _alliance(
+        "h100", "h100", "h100", "h100",
+        partitions=("gpubase MaxTime=1-00:00:00 OverSubscribe=EXCLUSIVE",), gpu_counts=(4, 8),
+    ),
     "trillium": _alliance(
         "h100", "h100", "h100", "h100",
         partitions=("compute MaxTime=1-00:00:00",), no_partition=True, gpu_counts=(1, 4),
@@ -116,8 +135,10 @@ SITES: dict[str, Site] = {
             modules=True,
             commands=(("saldo", "account   total  used\nresearch  1000   10"), ("cindata", "-")),
         ),
+        (*_MODULE, *_FOLDER),
         (("certificates", True),),
-        _ALLIANCE,
+        _RESEARCH,
+        panel=(("storage", "research  1000"),),
         works_in="/localscratch/alice.",
     ),
     "snellius": Site(
@@ -130,7 +151,9 @@ SITES: dict[str, Site] = {
             job_folder="TMPDIR",
             commands=(("accinfo", "Account: research\nSBU left: 12345"), ("myquota", "-")),
         ),
-        own=_own(allocation={"account": "research"}, environment=_OWN),
+        _VENV,
+        own=_RESEARCH,
+        panel=(("storage", "SBU left: 12345"),),
         works_in="/localscratch/alice.",
     ),
     "m3": Site(
@@ -142,13 +165,20 @@ SITES: dict[str, Site] = {
             modules=True,
             commands=(("user_info", "-"),),
         ),
+        (*_MODULE, *_FOLDER),
         (("node_ssh", "denied"),),
-        _ALLIANCE,
+        _RESEARCH,
+        connect=("--preset", "desktop"),
         transport="srun",
     ),
     "cvl-uwa": Site(
-        Shape(gpus=(), partitions=("desktop MaxTime=1-00:00:00",), modules=True),
-        own=_ALLIANCE,
+        Shape(gpus=(), partitions=("desktop MaxTime=1-00:00:00",), modules=True, container=True),
+        (*_MODULE, *_FOLDER),
+        own=_own(
+            allocation={"account": "research"},
+            environment={"jupyter_setup": [f'PATH="$VIRTUAL_ENV/bin:{CONTAINER}"']},
+            slurm={"prefix": ["ssh", "-o", "BatchMode=yes", "login1"]},
+        ),
     ),
     "ulysses": Site(
         Shape(
@@ -160,7 +190,8 @@ SITES: dict[str, Site] = {
             ),
             folders=("/scratch",),
         ),
-        own=_own(allocation={"partition": "gpu1"}, environment=_OWN),
+        _VENV,
+        own=_own(allocation={"partition": "gpu1"}),
     ),
 }  # fmt: skip
 

@@ -1,66 +1,63 @@
-"""The usual workflow on a replica of each site, with the built-in profile."""
+"""The usual workflow on a replica of each site, with the built-in profile and a bare account."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import urllib.parse
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.authority import certify
-from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import require
-from tests.cluster.laptop import Laptop, profile_toml
 from tests.cluster.replica import Replica
 from tests.cluster.switches import Switches
-from tests.connect.real.sessions import Session, command, connected, environment, run
+from tests.connect.real.sessions import Session, connected
+from tests.sites import demands
+from tests.sites.desk import Desk
 from tests.sites.table import ALWAYS, SITES, Site
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(600)
 
-#: A training that writes where it works; the job tells where that was.
-_CELL = (
-    "import os, pathlib\nEPOCHS = 3\npathlib.Path('models').mkdir(exist_ok=True)\n"
-    "pathlib.Path('models/w.txt').write_text(pathlib.Path('data.txt').read_text())\n"
-    "print('worked in', os.getcwd())\nprint('runs on', os.environ['SLURM_JOB_PARTITION'])"
-)
+_ENVIRONMENT = "/home/alice/.local/share/jupyter-hpc/env"
 
 
-def _laptop(cluster: Cluster, name: str, site: Site) -> Laptop:
-    """A laptop whose profile NAME is the built-in one, with this cluster's address in it."""
-    laptop = cluster.laptop("alice", name)
-    if cluster.switches.certificates:
-        certify(cluster, laptop, 3600)
-    sections = site.sections
-    sections["login"] = {"host": "login1", "ssh_config": str(laptop.ssh_config)}
-    sections["slurm"] = {"poll_seconds": 3}
-    path = laptop.home / ".jupyter/hpc/clusters" / f"{name}.toml"
-    path.parent.mkdir(parents=True)
-    path.write_text(f'extends = "{name}"\n' + profile_toml(name, sections), encoding="utf-8")
-    return laptop
+def _failed(lines: dict[str, dict[str, str]]) -> dict[str, str]:
+    return {name: line["text"] for name, line in lines.items() if line["outcome"] == "failed"}
 
 
-def _hpc(laptop: Laptop, folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        command(*words), cwd=folder, env=environment(laptop), stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return done.stdout
+def _prepare(desk: Desk, site: Site) -> None:
+    """From a bare account to an environment: nothing but that is missing, and then nothing."""
+    lines = desk.doctor(1)
+    assert set(_failed(lines)) == {"jupyter"}, _failed(lines)
+    assert f"jupyter-hpc setup {desk.name}" in lines["jupyter"]["fix"]
+    said = desk.hpc("setup", desk.name, *site.setup)
+    assert "It starts on" in said and f"jupyter-hpc connect {desk.name}" in said, said
+    lines = desk.doctor(0)
+    assert _failed(lines) == {} and lines["extension"]["outcome"] == "ok", lines
 
 
-def _panel(laptop: Laptop, name: str, session: Session) -> None:
-    """What the panel shows of the session and of storage comes from this cluster."""
-    url = urllib.parse.urlsplit(run(laptop, "url", name).stdout.strip())
-    token = urllib.parse.parse_qs(url.query)["token"][0]
-    headers = {"Authorization": f"token {token}"}
-    for path, wanted in (("session", "job"), ("jobs", "jobs"), ("storage", "places")):
-        status, body, _ = session.get(f"/jupyter-hpc/{path}", headers)
-        assert status == 200, (path, body)
-        assert wanted in json.loads(body), body
+def _look(desk: Desk, site: Site, session: Session) -> None:
+    """What the panel shows of the session, the cluster and its storage is this site's."""
+    assert "job" in desk.panel(session, "session")
+    partitions = {each["name"] for each in desk.panel(session, "cluster")["partitions"]}
+    assert partitions == {each.split()[0] for each in site.shape.partitions}
+    for path, words in (("jobs", "jobs"), ("storage", "places"), *site.panel):
+        shown = json.dumps(desk.panel(session, path))
+        assert words in shown, (path, words, shown)
+
+
+def _run(desk: Desk, site: Site) -> None:
+    """A batch job with the site's staging: where it worked, in what, and what it brought back."""
+    words = ("submit", "train.ipynb", "--on", desk.name, "--stage-in", "data.txt")
+    assert " longer than " in desk.hpc(*words, "--time", "40-00:00:00", codes=(2, 4))
+    job = desk.hpc(*words, "--wait").strip()
+    log = desk.hpc("log", job, "--on", desk.name)
+    assert f"worked in {site.works_in}" in log, log
+    module = "3.11" if "--module" in site.setup else "no module"
+    assert f"python of {_ENVIRONMENT} after {module}" in log, log
+    desk.hpc("results", job, "--on", desk.name, "-o", "back")
+    back = {path.name: path for path in (desk.folder / "back").rglob("*") if path.is_file()}
+    assert back["w.txt"].read_text() == "seven"
 
 
 @pytest.mark.parametrize(
@@ -71,27 +68,14 @@ def test_the_usual_workflow(name: str, tmp_path: Path) -> None:
     site = SITES[name]
     switches = Switches(two_gpu_nodes=True, **dict(site.switches))
     require(switches)
-    notebook = tmp_path / "train.ipynb"
-    cell = {"cell_type": "code", "id": "c0", "metadata": {}, "outputs": [], "source": _CELL}
-    notebook.write_text(
-        json.dumps(
-            {"nbformat": 4, "nbformat_minor": 5, "metadata": {},
-             "cells": [{**cell, "execution_count": None}]}
-        )
-    )  # fmt: skip
-    (tmp_path / "data.txt").write_text("seven")
     with Replica(site.shape, switches) as cluster:
-        laptop = _laptop(cluster, name, site)
-        with connected(laptop, name) as session:
+        demands.check(cluster)
+        desk = Desk(cluster, name, site, tmp_path)
+        _prepare(desk, site)
+        with connected(desk.laptop, name, *site.connect) as session:
             ready = session.wait_for("ready", 180)
             assert ready["transport"] == site.transport
-            _panel(laptop, name, session)
-            words = ("submit", "train.ipynb", "--on", name, "--stage-in", "data.txt")
-            job = _hpc(laptop, tmp_path, *words, "--wait").strip()
-            log = _hpc(laptop, tmp_path, "log", job, "--on", name)
-            assert f"worked in {site.works_in}" in log
-            _hpc(laptop, tmp_path, "results", job, "--on", name, "-o", "back")
-            _hpc(laptop, tmp_path, "stop", name)
-        back = {path.name: path for path in (tmp_path / "back").rglob("*") if path.is_file()}
-        assert back["w.txt"].read_text() == "seven"
+            _look(desk, site, session)
+            _run(desk, site)
+            desk.hpc("stop", name)
         eventually(lambda: cluster.jobs() == [], "no job is left", seconds=60)

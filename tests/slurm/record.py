@@ -22,6 +22,7 @@ from jupyter_hpc.slurm import (
     config,
     inventory,
     jobcontrol,
+    occupancy,
     queue,
     showjob,
     sstat,
@@ -204,6 +205,18 @@ async def record_ends(kept: Recorder) -> None:
     await kept.keep("sacct-unknown", accounting.finished_argv(["99999"]))
 
 
+async def record_use(kept: Recorder) -> None:
+    """A node in use and one that is out of order."""
+    change = ["scontrol", "update", "nodename=cpu01"]
+    await HostRunner(kept._cluster, "root").run([*change, "state=drain", "reason=a fan is broken"])
+    gpus = Request(name="use", partition="gpu", gpus=2, gpu_type="p4", gpu_flag="gpus")
+    await kept.client.submit(gpus, SLEEP)
+    await kept.until(lambda jobs: [job.state for job in jobs] == ["RUNNING"])
+    await kept.keep("sinfo-use", occupancy.use_argv())
+    await HostRunner(kept._cluster, "root").run([*change, "state=resume"])
+    await kept.clear()
+
+
 async def record_requests(kept: Recorder) -> None:
     """Requests that are granted, wait or are refused."""
     cpu, script = Request(name="ask", partition="cpu", time="5"), "#!/bin/sh\ntrue\n"
@@ -274,6 +287,7 @@ async def record_everything() -> None:
     with Cluster() as cluster:
         major, minor = await SlurmClient(HostRunner(cluster)).version()
         kept = Recorder(cluster, f"{major}.{minor:02d}")
+        await record_use(kept)
         await record_jobs(kept)
         await record_requests(kept)
         await record_ends(kept)

@@ -9,6 +9,7 @@ import pytest
 
 from jupyter_hpc.slurm.releases import (
     BESIDE,
+    FORGET_GPUS,
     NO_GPUS,
     read_release,
     release_name,
@@ -34,10 +35,11 @@ def test_a_script_and_the_program_decide_the_same(tmp_path: Path, shown: str) ->
     (tmp_path / "srun").write_text(f"#!/bin/sh\necho '{shown}'\n")
     (tmp_path / "srun").chmod(0o755)
     done = subprocess.run(
-        ["bash", "-euc", f'{BESIDE}\necho "$beside"'],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+        ["bash", "-euc", f'{BESIDE}\n{FORGET_GPUS}\necho "$beside ${{SLURM_GPUS_PER_NODE-no}}"'],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_GPUS_PER_NODE": "1"},
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.strip() == ("" if SHOWN[shown] else NO_GPUS)
+    assert done.stdout.strip() == ("1" if SHOWN[shown] else f"{NO_GPUS} no")
 
 
 def test_what_tells_no_release() -> None:

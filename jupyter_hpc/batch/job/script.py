@@ -17,7 +17,7 @@ from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.job.steps import step_functions, steps_text
 from jupyter_hpc.batch.runtime import DRIVER_FILE, SIDECAR_FILE
 from jupyter_hpc.slurm import jobtext
-from jupyter_hpc.slurm.releases import BESIDE
+from jupyter_hpc.slurm.releases import BESIDE, FORGET_GPUS
 from jupyter_hpc.text import printable
 
 
@@ -185,13 +185,13 @@ def _sidecar(job: BatchJob) -> str:
     if not words:
         return ""
     every = jobtext.on_every_node(beside=True) + " " if job.nodes > 1 else ""
-    share = BESIDE if job.nodes > 1 else ""
+    share, forget = (BESIDE, f"    {FORGET_GPUS}\n") if job.nodes > 1 else ("", "")
     words += ['"$@"'] if job.staging is not None else []
     options = " \\\n        ".join(words)
     return f"""\
 # Beside the program: results come back while it runs, and its GPUs are recorded.
 {share}run_sidecar() {{
-    exec {every}python3 "$sidecar" run \\
+{forget}    exec {every}python3 "$sidecar" run \\
         {options}
 }}
 # Signals that come before it listens must not end it.

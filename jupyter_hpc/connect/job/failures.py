@@ -190,11 +190,12 @@ def _install(profile: Profile) -> str:
     host, setup = profile.login.host[0], " && ".join(profile.environment.for_jupyter)
     if setup:
         return (
-            f"Install it in the environment of the profile: ssh {host}, then: {setup} && pip "
-            f"install jupyterlab jupyter-hpc. Or name another one: {_where(profile)}"
+            f"Build an environment with it: jupyter-hpc setup {profile.name}. Or install it in the "
+            f"one of the profile: ssh {host}, then: {setup} && pip install jupyterlab jupyter-hpc. "
+            f"Or name another one: {_where(profile)}"
         )
     return (
-        f"Set it up once on the login host: ssh {host}, then: python3 -m venv ~/jupyter && "
-        "~/jupyter/bin/pip install jupyterlab jupyter-hpc. Then add to the profile: "
-        '[environment] setup = ["source ~/jupyter/bin/activate"].'
+        f"Build an environment with it: jupyter-hpc setup {profile.name}. Or by hand: ssh {host}, "
+        "then: python3 -m venv ~/jupyter && ~/jupyter/bin/pip install jupyterlab jupyter-hpc, and "
+        'add to the profile: [environment] setup = ["source ~/jupyter/bin/activate"].'
     )

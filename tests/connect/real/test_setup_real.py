@@ -140,7 +140,7 @@ def test_each_fault_is_named(cluster: Cluster, laptop: Laptop, account: Path) ->
     assert "neither conda nor mamba" in fault("--style", "conda")
     assert "mksquashfs is not there" in fault("--style", "packed")
     assert "/nowhere is not there" in fault("--wheels", "/nowhere")
-    (account / "wheels" / "rich-99.0-py3-none-any.whl").unlink()
+    (account / "wheels" / "rich-99.0.0-py3-none-any.whl").unlink()
     assert "no package 'rich" in fault("--wheels", WHEELS)
     assert "does not reach the Internet" in fault("--style", "venv")
     (account / "foreign").mkdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -25,7 +26,7 @@ _MODULES = {
 }
 
 #: Satisfies every lower bound that we have and none of the upper ones breaks.
-_VERSIONS = {"jupyterlab": "4.2.99", "jupyter_server": "2.99"}
+_VERSIONS = {"jupyterlab": "4.2.99", "jupyter_server": "2.99.0"}
 
 
 def required() -> list[str]:
@@ -38,22 +39,47 @@ def required() -> list[str]:
     return sorted(names)
 
 
-def make_wheels(folder: Path) -> None:
-    """A folder of wheels from which our own can be installed with its extra `lab`."""
+#: A line of a .pth file: what stands in the environment PREFIX can be imported, too.
+_LENDS = (
+    "import os, sys; sys.path.append({prefix!r} + '/lib/python%d.%d/site-packages' % "
+    "sys.version_info[:2]); "
+    "os.environ.setdefault('JUPYTERLAB_DIR', {prefix!r} + '/share/jupyter/lab')\n"
+)
+
+_PROGRAMS = """\
+[console_scripts]
+jupyter = jupyter_core.command:main
+jupyter-lab = jupyterlab.labapp:main
+"""
+
+
+def make_wheels(folder: Path, *, lender: str = "") -> None:
+    """A folder of wheels from which our own can be installed with its extra `lab`.
+
+    With `lender`, the folder of an environment with the same Python, its packages are behind
+    the names: JupyterLab then starts in what is made of the wheels, with our own package.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name in required():
-        version = _VERSIONS.get(name, "99.0")
-        (folder / f"{name}-{version}-py3-none-any.whl").write_bytes(stand_in(name, version))
+        version = _VERSIONS.get(name, "99.0.0")
+        files = {} if lender else _MODULES.get(name, {})
+        if lender and name == "jupyterlab":
+            files = {
+                "lender.pth": _LENDS.format(prefix=lender),
+                f"{name}-{version}.dist-info/entry_points.txt": _PROGRAMS,
+            }
+        wheel = folder / f"{name}-{version}-py3-none-any.whl"
+        wheel.write_bytes(stand_in(name, version, files))
 
 
-def stand_in(name: str, version: str) -> bytes:
+def stand_in(name: str, version: str, modules: Mapping[str, str]) -> bytes:
     buffer = io.BytesIO()
     info = f"{name}-{version}.dist-info"
     extras = "Provides-Extra: bcrypt\n" if name == "asyncssh" else ""
     files = {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{extras}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        **_MODULES.get(name, {}),
+        **modules,
     }
     with zipfile.ZipFile(buffer, "w") as archive:
         for path, text in files.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jupyter_hpc.slurm import jobtext
 from jupyter_hpc.slurm.models import FinishedJob
-from jupyter_hpc.slurm.releases import BESIDE
+from jupyter_hpc.slurm.releases import BESIDE, FORGET_GPUS
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
 from tests.slurm.bench import Bench, own_lines
@@ -17,10 +17,10 @@ async def steps_of_a_script(bench: Bench) -> None:
 {jobtext.IDENTITY}{jobtext.RENDEZVOUS}{jobtext.RANKED}{BESIDE}
 echo "meet at $MASTER_ADDR, $WORLD_SIZE of us"
 {jobtext.on_every_node()} sh -c 'echo "once on each node"'
-{jobtext.on_every_node(beside=True)} sleep 30 &
+({FORGET_GPUS}; exec {jobtext.on_every_node(beside=True)} sleep 30) &
 sidecar=$!
 {jobtext.step(ranked=True, beside=True)} sh -c 'echo "rank $RANK, locally $LOCAL_RANK"'
-{jobtext.step()} sh -c 'exit 6'
+{jobtext.step(beside=True)} sh -c 'exit 6'
 echo "ended with $?"
 kill $sidecar
 wait
