@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import io
 import logging
 import logging.handlers
@@ -234,7 +235,16 @@ def _without_channels(record: logging.LogRecord) -> bool:
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder that only its owner can enter, or make it so."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if sys.platform != "win32" and folder.stat().st_mode & 0o077:
-        folder.chmod(0o700)
+    """Make a folder that only its owner can enter, or make it so; missing ones above it as well.
+
+    PermissionError where it is another user's.
+    """
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True, mode=0o700)  # not parents=True: that leaves theirs to the umask
+    if sys.platform != "win32":
+        about = folder.stat()
+        if about.st_uid != os.geteuid() != 0:
+            raise PermissionError(errno.EPERM, "it belongs to another user", str(folder))
+        if about.st_mode & 0o077:
+            folder.chmod(0o700)

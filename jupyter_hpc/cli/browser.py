@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import html
 import os
+import tempfile
 from pathlib import Path
+
+from jupyter_hpc.logs import private_folder
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Opening JupyterLab</title>
@@ -23,10 +26,13 @@ def open_private(address: str, folder: Path, name: str) -> bool:
     import webbrowser  # here and below: slow to import
 
     page = folder / "open" / f"{name}.html"
-    page.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    private_folder(folder)
+    private_folder(page.parent)
+    # New each time: one that lies there may be open to others, or a link.
+    descriptor, fresh = tempfile.mkstemp(dir=page.parent, prefix=f".{name}.")
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(_PAGE.format(address=html.escape(address, quote=True)))
+    os.replace(fresh, page)
     try:
         return webbrowser.open(page.resolve().as_uri())
     except webbrowser.Error:

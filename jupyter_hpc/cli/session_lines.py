@@ -78,7 +78,10 @@ def here(record: SessionRecord) -> Entry:
 
 
 def left(record: SessionRecord) -> Entry:
-    """A session whose manager on this laptop died; its cluster has not been asked."""
+    """A session whose manager does not run on this laptop; its cluster has not been asked."""
+    problem = "The program that kept it on this laptop has died; its job may go on."
+    if not record.is_of_here:
+        problem = f"It was connected on {record.host}, with this home folder, and may be still."
     return {
         **_EMPTY,
         "cluster": record.cluster,
@@ -86,7 +89,7 @@ def left(record: SessionRecord) -> Entry:
         "job_id": record.job_id,
         "node": record.node or None,
         "ends_at": _utc(record.ends_at),
-        "problem": "The program that kept it on this laptop has died; its job may go on.",
+        "problem": problem,
         **_commands(record.cluster),
     }
 

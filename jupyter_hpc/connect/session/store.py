@@ -13,6 +13,7 @@ import dataclasses
 import json
 import logging
 import os
+import socket
 import sys
 import tempfile
 import time
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_core.paths import jupyter_data_dir
+
+from jupyter_hpc.logs import private_folder
 
 _log = logging.getLogger(__name__)
 
@@ -42,14 +45,20 @@ class SessionRecord:
     transport: str = ""
     ends_at: float | None = None
     log: str = ""
+    host: str = ""  #: the computer; several may share a home folder
 
     @property
     def url(self) -> str:
         return f"http://localhost:{self.port}/lab"
 
     def alive(self) -> bool:
-        """Whether the very process that wrote this record still runs."""
+        """Whether the very process that wrote this record still runs, on this computer."""
         return process_started(self.pid) == self.pid_started
+
+    @property
+    def is_of_here(self) -> bool:
+        """Whether it was made on this computer, as far as its name tells."""
+        return self.host in ("", socket.gethostname())
 
     def wait_gone(self) -> None:
         """Until that process has ended, so that the next look finds a clean table."""
@@ -121,20 +130,23 @@ class Records:
         """Sessions whose manager died without a word, and whose job may still be there.
 
         A record that cannot be true any more is removed: its job has ended by its time limit,
-        or its cluster was a demo, which ends with its session.
+        or its cluster was a demo, which ends with its session. One of another computer that
+        has no job yet stays: it may be on its way there.
         """
         dead = [record for record in self._records() if not record.alive()]
-        over = [
-            record
-            for record in dead
-            if not record.job_id
+        over = [record for record in dead if self._is_over(record)]
+        for record in over:
+            if record.is_of_here or record.job_id:
+                self.remove_session(record)
+        return [record for record in dead if record not in over]
+
+    def _is_over(self, record: SessionRecord) -> bool:
+        return bool(
+            not record.job_id
             or record.state == "ended"
             or (record.ends_at is not None and record.ends_at < time.time())
             or record.log != str(self.log_file(record.cluster))
-        ]
-        for record in over:
-            self.remove_session(record)
-        return [record for record in dead if record not in over]
+        )
 
     def _records(self) -> list[SessionRecord]:
         names = sorted(path.stem for path in (self.folder / "sessions").glob("*.json"))
@@ -148,7 +160,8 @@ class Records:
     def write_session(self, record: SessionRecord) -> None:
         # Where its log is, because a demo keeps it elsewhere; that of the writer comes first.
         log = record.log or str(self.log_file(record.cluster))
-        self._put(self._session_file(record.cluster), dataclasses.asdict(record) | {"log": log})
+        made = {"log": log, "host": record.host or socket.gethostname()}
+        self._put(self._session_file(record.cluster), dataclasses.asdict(record) | made)
 
     def remove_session(self, record: SessionRecord) -> None:
         """Remove our own record, never one that another manager wrote since."""
@@ -175,6 +188,7 @@ class Records:
     def _put(self, path: Path, fields: dict[str, Any]) -> None:
         self._unwritten[path] = fields
         try:
+            private_folder(self.folder)
             for waiting in list(self._unwritten):
                 _write(waiting, self._unwritten[waiting])
                 del self._unwritten[waiting]
@@ -205,7 +219,8 @@ class Records:
         """
         path = self.folder / "logs" / f"{cluster}.out"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.folder)
+            private_folder(path.parent)
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         except OSError:
             return Path(os.devnull)
@@ -219,8 +234,16 @@ class Records:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """What a record says; nothing if another user has put it there.
+
+    Commands send a session's secret, and what they want of it, to the port in its record.
+    """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            if sys.platform != "win32" and os.fstat(file.fileno()).st_uid != os.geteuid() != 0:
+                _log.warning("%s is passed over: it belongs to another user", path)
+                return {}
+            content = json.load(file)
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -237,7 +260,7 @@ def _build(kind: type[Any], fields: dict[str, Any]) -> Any:
 
 def _write(path: Path, fields: dict[str, Any]) -> None:
     """Write whole, 0600: the temporary file is made private before it has content."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(path.parent)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

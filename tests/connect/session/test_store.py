@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_hpc.cli import session_lines
 from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
 from tests.waiting import eventually
 
@@ -81,3 +83,43 @@ def test_a_record_of_another_process_is_not_alive() -> None:
     mine = SessionRecord("mini", "mini", os.getpid(), started, 24000, "s")
     assert mine.alive()
     assert not dataclasses.replace(mine, pid_started=started + 1).alive()
+
+
+def test_one_that_another_computer_with_this_home_keeps_is_not_called_dead(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(socket, "gethostname", lambda: "office")
+        records.write_session(record(state="ready", ends_at=time.time() + 60))
+        records.write_session(record("leonardo", job_id=""))
+    (left,) = records.left()
+    problem = session_lines.left(left)["problem"]
+    assert problem == "It was connected on office, with this home folder, and may be still."
+    assert (records.folder / "sessions/leonardo.json").exists(), "it may be on its way there"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="users as POSIX has them")
+def test_nobody_else_can_write_records_whatever_the_umask(tmp_path: Path) -> None:
+    records = Records(tmp_path / "share" / "jupyter" / "hpc")
+    before = os.umask(0)
+    try:
+        records.write_session(record())
+        records.remember("ulysses", port=5)
+        records.output_file("ulysses")
+    finally:
+        os.umask(before)
+    made = [tmp_path / "share", *(tmp_path / "share").rglob("*")]
+    assert len(made) == 9
+    assert [path for path in made if path.stat().st_mode & 0o077] == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="users as POSIX has them")
+def test_a_record_of_another_user_is_none(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records.write_session(record(pid_started=process_started(os.getpid())))
+    assert records.session("ulysses") is not None
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert records.session("ulysses") is None
+    with pytest.raises(PermissionError, match="another user"):
+        records.remember("ulysses", port=5)
