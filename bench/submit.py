@@ -42,6 +42,7 @@ from pathlib import Path
 from jupyter_hpc.batch.preflight.preflight import preflight
 from jupyter_hpc.batch.submit import looking, submit as batch
 from jupyter_hpc.batch.submit.choices import Choices, submit_options
+from jupyter_hpc.batch.submit.drafts import read_draft
 from jupyter_hpc.cli.hosts import open_host
 from jupyter_hpc.slurm.client import SlurmClient
 
@@ -59,7 +60,7 @@ async def main():
     async with open_host("mini") as host:
         client = SlurmClient(host.runner)
         options = submit_options(Choices(request=request), host.profile, here=False)
-        await batch.draft(Path("train.ipynb"), options, host.runner)  # what is imported late
+        await read_draft(Path("train.ipynb"), options, host.runner)  # what is imported late
         for _ in range(int(sys.argv[1])):
             for name in ("plain", "preflight"):
                 chosen = dataclasses.replace(options, preflight=name == "preflight")

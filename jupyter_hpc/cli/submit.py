@@ -23,6 +23,7 @@ from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.results import exit_code
 from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts, read_scripts
 from jupyter_hpc.cli.hosts import Host, open_host
+from jupyter_hpc.cli.proposing import note_of, show_proposal
 from jupyter_hpc.cli.resources import CpuCount
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.rules import without_guesses
@@ -78,6 +79,8 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--build", metavar="FILE", help="… one built in the job from requirements, …")
 @click.option("--container", metavar="IMAGE", help="… or an Apptainer image.")
 @click.option("--dry-run", is_flag=True, help="Show the job and when it could start; no more.")
+@click.option("--propose", is_flag=True, help="Show what the notebook lacks to go on; no more.")
+@click.option("--apply", is_flag=True, help="Write that into the notebook, after a backup.")
 @click.option("--wait", is_flag=True, help="Wait for its end and exit with its code.")
 @click.option("--notify", is_flag=True, help="Tell me when it ends, as my settings say.")
 @click.option("--force", is_flag=True, help="Submit in spite of errors that are found before.")
@@ -86,6 +89,8 @@ def submit(
     programs: tuple[str, ...],
     on: str | None,
     dry_run: bool,
+    propose: bool,
+    apply: bool,
     wait: bool,
     as_json: bool,
     **given: Any,
@@ -98,6 +103,8 @@ def submit(
     folder of its own. Exit 3: it cannot be converted; 4: Slurm refuses the job; 5: it
     would fail, and says why; so does --dry-run.
     """
+    if propose or apply:
+        return show_proposal(programs, write=apply, as_json=as_json)
     return asyncio.run(_submit(programs, on, given, dry_run, wait, as_json))
 
 
@@ -280,6 +287,9 @@ def _show_findings(prepared: batch.Prepared, *, errors: bool) -> None:
             click.echo(printable(told), err=True)
     for step in prepared.conversion.prepare:
         click.echo(printable(f"run on the login node first: {step.command}"), err=True)
+    note = note_of(prepared)
+    if note:
+        click.echo(printable(note), err=True)
     for found in findings:
         click.echo(printable(str(found)), err=True)
     if findings:

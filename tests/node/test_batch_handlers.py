@@ -14,6 +14,7 @@ import pytest
 from jupyter_hpc.node import events
 from jupyter_hpc.node.services.batch_request import read_request
 from tests.batch.notebooks import AnyCell, Text, notebook
+from tests.batch.resuming.trainings import PLAIN
 from tests.node.conftest import Ask, Programs
 from tests.node.schema import check
 from tests.waiting import until
@@ -246,6 +247,24 @@ async def test_a_submit_freezes_the_notebook_and_is_told(
     assert sbatch.read_text().splitlines()[-1].endswith("train.sbatch")
     await until(lambda: emitted)
     assert emitted == [{"job_id": "41", "notebook": "work/train.ipynb"}]
+
+
+async def test_a_training_that_saves_nothing_comes_with_its_change(
+    ask: Ask, jp_root_dir: Path, sbatch: Path
+) -> None:
+    write(jp_root_dir, "torch.ipynb", [*PLAIN])
+    shown = await preview(ask, "torch.ipynb", chain=2, check=True)
+    (edit,) = shown["proposal"]["edits"]
+    assert (edit["cell"], edit["before"]) == (3, PLAIN[2])
+    assert "+with Run(model=model" in edit["diff"]
+    refused = [each for each in shown["findings"] if each["check"] == "checkpoints"]
+    assert [each["severity"] for each in refused] == ["error"]
+    status, answer = await post(ask, "submit", "torch.ipynb", chain=2)
+    assert status == 422 and "would begin at zero" in answer["message"]
+    write(jp_root_dir, "torch.ipynb", [*PLAIN[:2], edit["after"]])
+    shown = await preview(ask, "torch.ipynb", chain=2, check=True)
+    assert shown["proposal"] is None and shown["until"] == "done"
+    assert not [each for each in shown["findings"] if each["check"] == "checkpoints"]
 
 
 async def test_scripts_are_steps_of_one_job(ask: Ask, jp_root_dir: Path, sbatch: Path) -> None:

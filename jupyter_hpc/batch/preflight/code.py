@@ -9,15 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from jupyter_hpc.batch.convert.masked import is_other_language, masked, tree_of
 from jupyter_hpc.batch.convert.reading import Notebook
-from jupyter_hpc.batch.convert.transform import parse
 
-#: Magics whose cells are Python all the same.
-_PYTHON_CELLS = re.compile(r"%%(?:time|timeit|capture|prun|memit)\b[^\n]*")
-_NOTEBOOK_LINE = re.compile(r"^(?P<indent>[ \t]*)(?:[\w, \t]+=[ \t]*)?[!%](?![=]).*$", re.M)
 _STARTS_PROGRAMS = frozenset({"system", "popen", "run", "call", "check_call", "check_output"})
-
-
 _INSTALLS = re.compile(r"^[ \t]*[!%](?:pip3?|conda|mamba|uv)\b", re.M)
 
 
@@ -41,24 +36,21 @@ def notebook_sources(notebook: Notebook) -> tuple[Source, ...]:
         if cell.kind != "code" or cell.skipped:
             continue
         where, text = f"cell {cell.number}", cell.source
-        if text.lstrip().startswith("%%") and not _PYTHON_CELLS.match(text.lstrip()):
+        if is_other_language(text):
             sources.append(Source(where, ast.Module([], []), runs_commands=True))
             continue
-        text = _PYTHON_CELLS.sub("pass", text, count=1)
-        plain = _parsed(text)
-        if plain is None:
-            commands = any(line.lstrip().startswith("!") for line in text.splitlines())
-            plain = _parsed(_NOTEBOOK_LINE.sub(r"\g<indent>pass", text)) or ast.Module([], [])
-            installs = bool(_INSTALLS.search(text))
-            sources.append(Source(where, plain, commands or "!" in text, installs))
+        plain = masked(text)
+        if plain is None or plain.has_notebook_lines:
+            tree = plain.tree if plain is not None else ast.Module([], [])
+            sources.append(Source(where, tree, "!" in text, bool(_INSTALLS.search(text))))
         else:
-            sources.append(Source(where, plain, _starts_programs(plain)))
+            sources.append(Source(where, plain.tree, _starts_programs(plain.tree)))
     return tuple(sources)
 
 
 def script_source(name: str, text: str) -> Source | None:
     """A Python script; None if it is not valid Python."""
-    tree = _parsed(text)
+    tree = tree_of(text)
     return None if tree is None else Source(name, tree, _starts_programs(tree))
 
 
@@ -74,13 +66,6 @@ def module_sources(modules: Mapping[str, Path]) -> tuple[Source, ...]:
 
 def trees(sources: Iterable[Source]) -> list[ast.AST]:
     return [source.tree for source in sources]
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _starts_programs(tree: ast.AST) -> bool:

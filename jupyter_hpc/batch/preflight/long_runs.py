@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from collections.abc import Iterator
 
 from jupyter_hpc.batch.job.model import BatchJob, Until
 from jupyter_hpc.batch.preflight.findings import Finding, error, warning
+from jupyter_hpc.batch.resuming.proposal import Proposal
 
 #: What a program does that goes on from a checkpoint: it loads one.
 _LOADING = frozenset(
@@ -27,6 +29,7 @@ _FEW_LINES = (
     "`with Run(model=model, optimizer=optimizer) as run:`, `for epoch in run.epochs(N):`, "
     "`for batch in run.batches(loader):`"
 )
+_LATER = "or save the state in $JUPYTER_HPC_CHECKPOINTS, and load it at the start."
 
 
 def default_until(script: str) -> Until:
@@ -70,17 +73,23 @@ def trains(script: str) -> bool:
     return torch_loop or trainer
 
 
-def long_run_findings(job: BatchJob, code: str) -> Iterator[Finding]:
-    """What would go wrong with a run in several parts."""
-    if not job.goes_on or not never_resumes(code):
+def long_run_findings(
+    job: BatchJob, code: str, proposal: Proposal | None = None
+) -> Iterator[Finding]:
+    """What would go wrong with a run in several parts; `proposal` is what its notebook lacks."""
+    if not job.goes_on:
+        return
+    if proposal is not None and proposal.framework != "lightning":
+        yield error("checkpoints", proposal.message, _way_out(job, proposal))
+        return
+    if not never_resumes(code):
         return
     message = "Nothing in the code looks for a checkpoint, so that each part would begin at zero."
     if trains(code):
         yield error(
             "checkpoints",
             message,
-            f"A few lines of jupyter_hpc.training make it go on: {_FEW_LINES}; "
-            "or save the state in $JUPYTER_HPC_CHECKPOINTS, and load it at the start.",
+            f"A few lines of jupyter_hpc.training make it go on: {_FEW_LINES}; {_LATER}",
         )
     else:
         yield warning(
@@ -88,6 +97,16 @@ def long_run_findings(job: BatchJob, code: str) -> Iterator[Finding]:
             message,
             "Save the state in $JUPYTER_HPC_CHECKPOINTS, and load it at the start if it is there.",
         )
+
+
+def _way_out(job: BatchJob, proposal: Proposal) -> str:
+    if proposal.edits:
+        return (
+            "Apply the lines that are proposed: in the dialog, or with "
+            f"jupyter-hpc submit {shlex.quote(job.notebook)} --apply (--propose shows them)."
+        )
+    lines = f"A few lines make it go on: {_FEW_LINES}; {_LATER}"
+    return f"{lines} None are proposed: {proposal.unsure}"
 
 
 def _parsed(script: str) -> ast.Module | None:

@@ -34,6 +34,7 @@ from jupyter_hpc.batch.preflight.inputs import Input, named_inputs
 from jupyter_hpc.batch.preflight.long_runs import long_run_findings
 from jupyter_hpc.batch.preflight.probe import Answer, Question, probe
 from jupyter_hpc.batch.preflight.variables import needed_variables
+from jupyter_hpc.batch.resuming.proposal import Proposal
 from jupyter_hpc.clusters.budget import read_remaining
 from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.errors import HpcError
@@ -66,6 +67,8 @@ class Subject:
     #: The job's folder is elsewhere: only these files are there, by their path in the run folder.
     sent: Mapping[str, bytes] | None = None
     requirements: str | None = None
+    #: What its notebook lacks to go on where it ended.
+    proposal: Proposal | None = None
 
 
 async def preflight(subject: Subject, runner: Runner) -> tuple[Finding, ...]:
@@ -100,7 +103,7 @@ async def preflight(subject: Subject, runner: Runner) -> tuple[Finding, ...]:
             *input_findings([*absent, *absent_here], unsent),
             *variable_findings(variables, answer),
             *trainer_findings(job, trainer_calls(trees(sources))),
-            *long_run_findings(job, subject.code),
+            *long_run_findings(job, subject.code, subject.proposal),
             *output_findings(
                 job,
                 [written_paths(subject.code, run) for run in _runs(job)],

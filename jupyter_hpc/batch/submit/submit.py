@@ -14,13 +14,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from jupyter_hpc.batch.convert.convert import Options, convert_notebook
-from jupyter_hpc.batch.convert.reading import (
-    Notebook,
-    check_runnable,
-    notebook_bytes,
-    parse_notebook,
-)
 from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.batch.job.files import encoded, stem
 from jupyter_hpc.batch.job.layout import laid_out
@@ -42,9 +35,11 @@ from jupyter_hpc.batch.preflight.frameworks import is_distributed
 from jupyter_hpc.batch.preflight.located import home_folder, located, with_requirements
 from jupyter_hpc.batch.preflight.long_runs import default_until
 from jupyter_hpc.batch.preflight.preflight import Subject
+from jupyter_hpc.batch.resuming.proposal import Proposal
 from jupyter_hpc.batch.runtime.job.notify import NOTIFY_FILE
 from jupyter_hpc.batch.runtime.runs.collect import RUN_FILE
 from jupyter_hpc.batch.submit.answers import checked_settings, checked_sweep, require_answers
+from jupyter_hpc.batch.submit.drafts import Draft, read_draft, refused
 from jupyter_hpc.batch.submit.folders import (
     CodeOfRun,
     Overwritten,
@@ -75,7 +70,7 @@ from jupyter_hpc.batch.submit.trial import computed_parts
 from jupyter_hpc.batch.submit.uploads import local_inputs, requirements_of, working_files
 from jupyter_hpc.clusters.sections import BatchSettings, Budget
 from jupyter_hpc.clusters.user_settings import NotifySettings
-from jupyter_hpc.errors import ConversionRefused, HpcError, SubmitRejected
+from jupyter_hpc.errors import HpcError, SubmitRejected
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import Cost, job_cost
@@ -143,6 +138,7 @@ class Prepared:
     budget: Budget = field(default_factory=Budget)
     findings: tuple[Finding, ...] = ()
     force: bool = False
+    proposal: Proposal | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -157,6 +153,7 @@ class Prepared:
             "estimated_nodes": self.estimate.nodes if self.estimate else "",
             "cost": str(self.cost) if self.cost else "",
             "findings": [asdict(found) for found in self.findings],
+            "proposal": self.proposal.to_json() if self.proposal else None,
         }
 
 
@@ -181,41 +178,6 @@ def current_environment() -> Environment:
     return Environment()
 
 
-def converted(
-    notebook: Notebook, folder: Path, mode: str, environment: frozenset[str], skip: bool = False
-) -> Conversion:
-    """The conversion for a mode; in notebook mode it only finds the parameters."""
-    options = Options(environment=environment, skip_invalid=skip)
-    conversion = convert_notebook(notebook, folder, options)
-    if mode == "notebook":
-        return conversion.as_notebook()
-    return conversion
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A notebook as it was read, and its conversion, which may be refused."""
-
-    data: bytes
-    parsed: Notebook
-    #: Variables that are set where the job is submitted from.
-    names: frozenset[str]
-    conversion: Conversion
-
-
-async def draft(notebook: Path, options: SubmitOptions, runner: Runner) -> Draft:
-    """Read and convert; raises UsageError for a file that is no notebook."""
-    data = notebook_bytes(notebook)
-    names = await _environment_names(runner)
-    parsed = await asyncio.to_thread(parse_notebook, data, notebook.name)
-    if options.mode == "notebook":
-        await asyncio.to_thread(check_runnable, data, notebook.name)
-    conversion = await asyncio.to_thread(
-        converted, parsed, notebook.parent, options.mode, names, options.skip_invalid
-    )
-    return Draft(data, parsed, names, conversion)
-
-
 async def prepare(
     notebook: Path,
     options: SubmitOptions,
@@ -227,7 +189,7 @@ async def prepare(
 
     Raises ConversionRefused (exit 3), UsageError (exit 2) or SubmitRejected (exit 4).
     """
-    read = read or await draft(notebook, options, runner)
+    read = read or await read_draft(notebook, options, runner)
     conversion = read.conversion
     if not conversion.ok:
         raise refused(conversion)
@@ -261,7 +223,9 @@ async def prepare(
         notebook.parent,
         prepared.files if options.upload else None,
         requirements_of(uploads),
+        read.proposal,
     )
+    prepared = replace(prepared, proposal=read.proposal)
     return await looked_over(prepared, subject, options, runner, client)
 
 
@@ -325,24 +289,8 @@ async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> Sub
     return SubmittedJob(submitted.job_id, job.run_dir, messages)
 
 
-def refused(conversion: Conversion) -> ConversionRefused:
-    """The error that lists every reason, each with its cell."""
-    reasons = "".join(f"\n  {refusal}" for refusal in conversion.refusals)
-    return ConversionRefused(
-        f"{conversion.notebook} cannot become a script without changing what it does:{reasons}",
-        "As an executed notebook it can run as it is." * conversion.runs_as_notebook,
-    )
-
-
 def _folder_of(notebook: Path) -> str:
     return str(notebook.resolve().parent)
-
-
-async def _environment_names(runner: Runner) -> frozenset[str]:
-    """Variables that are set where the job is submitted from, which sbatch passes on."""
-    done = await runner.run(["env"])
-    found = re.findall(r"^([A-Za-z_][A-Za-z0-9_]*)=", done.stdout, re.M)
-    return frozenset(found)
 
 
 async def batch_job(

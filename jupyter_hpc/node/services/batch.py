@@ -22,6 +22,7 @@ from jupyter_hpc.batch.submit.choices import (
     profile_environment,
     submit_options,
 )
+from jupyter_hpc.batch.submit.drafts import Draft, read_draft
 from jupyter_hpc.batch.submit.scripts import (
     ScriptsDraft,
     is_script,
@@ -112,13 +113,13 @@ class BatchService:
         if prepared is not None and asked.check:
             prepared = await self._afforded(await self._estimated(prepared, found))
         verification = None
-        is_notebook = isinstance(draft, batch.Draft)
+        is_notebook = isinstance(draft, Draft)
         if prepared is not None and asked.verify and options.mode == "script" and is_notebook:
             verification = await self._verified(notebook, prepared)
         return {
             "path": asked.path,
             **draft.conversion.to_json(),
-            "script": draft.conversion.script if isinstance(draft, batch.Draft) else draft.text,
+            "script": draft.conversion.script if isinstance(draft, Draft) else draft.text,
             "sbatch": prepared.script if prepared else "",
             "runs": prepared.job.runs if prepared else 1,
             "overwritten": prepared.overwritten.replaced if prepared else (),
@@ -126,6 +127,7 @@ class BatchService:
             "until": prepared.job.until if prepared else options.until or "exit",
             "problems": found,
             "findings": prepared.findings if prepared else [],
+            "proposal": _proposed(draft),
             "estimated_start": _start(prepared),
             "estimated_nodes": prepared.estimate.nodes if prepared and prepared.estimate else "",
             "cost": str(prepared.cost) if prepared and prepared.cost else "",
@@ -151,10 +153,10 @@ class BatchService:
 
     async def _read(
         self, program: Path, asked: BatchRequest, options: batch.SubmitOptions
-    ) -> batch.Draft | ScriptsDraft:
+    ) -> Draft | ScriptsDraft:
         """The notebook, or the scripts that run one after the other in the first one's folder."""
         if not is_script(shlex.quote(program.name)):
-            return await self._apart(lambda: batch.draft(program, options, self._runner))
+            return await self._apart(lambda: read_draft(program, options, self._runner))
         folder = os.path.dirname(asked.path)
         words = [shlex.join([str(program), *asked.arguments])]
         for name, *rest in asked.then:
@@ -166,7 +168,7 @@ class BatchService:
         )
 
     async def _prepared(
-        self, program: Path, draft: batch.Draft | ScriptsDraft, options: batch.SubmitOptions
+        self, program: Path, draft: Draft | ScriptsDraft, options: batch.SubmitOptions
     ) -> batch.Prepared:
         if isinstance(draft, ScriptsDraft):
             return await self._apart(lambda: prepare_scripts(draft, options, self._runner, None))
@@ -263,6 +265,12 @@ class BatchService:
         return await self._offload(
             lambda: asyncio.run(work()), timeout=seconds, about="The notebook's folder"
         )
+
+
+def _proposed(draft: Draft | ScriptsDraft) -> dict[str, object] | None:
+    """What a notebook lacks to go on where it ended; also of one that is refused."""
+    found = draft.proposal if isinstance(draft, Draft) else None
+    return found.to_json() if found is not None else None
 
 
 def _presets(profile: Profile | None) -> list[str]:

@@ -5,7 +5,7 @@ import * as React from 'react';
 import type { ISubmittedJob } from '../data/api';
 import type { IChoices } from './choices';
 import { Form } from './form';
-import { type BatchClient, BatchModel } from './model';
+import { type BatchClient, BatchModel, type EditCells } from './model';
 import { Preview } from './preview';
 
 const CANCEL = 0;
@@ -152,9 +152,10 @@ export async function askAbout(
   client: BatchClient,
   path: string,
   choices: IChoices,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  edit: EditCells | null = null
 ): Promise<IOutcome> {
-  const model = new BatchModel(client, path, choices);
+  const model = new BatchModel(client, path, choices, edit);
   const dialog = new BatchDialog(model, trans);
   void model.open();
   await dialog.launch();

@@ -8,6 +8,7 @@ import type {
   IPartition,
   IPreflightFinding,
   IProblem,
+  IProposal,
   ISubmittedJob,
   IVerification
 } from '../data/api';
@@ -17,18 +18,24 @@ import { type IChoices, toRequest } from './choices';
 /** Typing goes on for so long before the server is asked again. */
 const PAUSE_MS = 500;
 
+type Busy = 'preview' | 'verify' | 'submit' | 'apply';
+
 /** What is asked of the server extension. */
 export type BatchClient = Pick<
   IHpcClient,
   'convert' | 'now' | 'partitions' | 'submit'
 >;
 
+/** Writes proposed texts into the cells of the open notebook, and saves it. */
+export type EditCells = (edits: IProposal['edits']) => Promise<void>;
+
 /** One notebook on its way to a job: what was chosen, and what the server says to it. */
 export class BatchModel implements IDisposable {
   constructor(
     private readonly _client: BatchClient,
     readonly path: string,
-    private _choices: IChoices
+    private _choices: IChoices,
+    private readonly _edit: EditCells | null = null
   ) {
     this._asking = new Debouncer(() => this._ask('preview', {}), PAUSE_MS);
   }
@@ -71,7 +78,7 @@ export class BatchModel implements IDisposable {
   }
 
   /** What is under way. */
-  get busy(): 'preview' | 'verify' | 'submit' | null {
+  get busy(): Busy | null {
     return this._busy;
   }
 
@@ -83,7 +90,8 @@ export class BatchModel implements IDisposable {
       preview.ok &&
       preview.problems.length === 0 &&
       (this._force || !preview.findings.some(isError)) &&
-      this._busy !== 'submit'
+      this._busy !== 'submit' &&
+      this._busy !== 'apply'
     );
   }
 
@@ -95,6 +103,36 @@ export class BatchModel implements IDisposable {
   setForce(value: boolean): void {
     this._force = value;
     this._changed.emit();
+  }
+
+  /** Whether what is proposed can be written into the notebook from here. */
+  get canApply(): boolean {
+    return this._edit !== null;
+  }
+
+  /** The cells, counted from 1, into which proposed texts were written. */
+  get applied(): readonly number[] {
+    return this._applied;
+  }
+
+  /** Write what is proposed into the notebook; the preview of the new one follows. */
+  async apply(edits: IProposal['edits']): Promise<void> {
+    if (this._busy !== null || !this._edit) {
+      return;
+    }
+    this._turn += 1;
+    this._refusal = null;
+    this._set({ busy: 'apply' });
+    try {
+      await this._edit(edits);
+      this._applied = edits.map(({ cell }) => cell);
+    } catch (error) {
+      this._refusal = asProblem(error);
+    }
+    this._set({ busy: null });
+    if (!this._refusal) {
+      await this._ask('preview', {});
+    }
   }
 
   get isDisposed(): boolean {
@@ -164,7 +202,7 @@ export class BatchModel implements IDisposable {
     more: Partial<IBatchRequest>
   ): Promise<void> {
     // Nothing may open the way to a second submit while the first is under way.
-    this._isLate = this._busy === 'submit';
+    this._isLate = this._busy === 'submit' || this._busy === 'apply';
     if (this._isLate || this.isDisposed) {
       return;
     }
@@ -189,10 +227,7 @@ export class BatchModel implements IDisposable {
     return { path: this.path, ...toRequest(this._choices) };
   }
 
-  private _set(state: {
-    busy?: 'preview' | 'verify' | 'submit' | null;
-    problem?: IProblem | null;
-  }): void {
+  private _set(state: { busy?: Busy | null; problem?: IProblem | null }): void {
     if (this.isDisposed) {
       return;
     }
@@ -208,7 +243,8 @@ export class BatchModel implements IDisposable {
   private _partitions: IPartition[] = [];
   private _problem: IProblem | null = null;
   private _refusal: IProblem | null = null;
-  private _busy: 'preview' | 'verify' | 'submit' | null = null;
+  private _busy: Busy | null = null;
+  private _applied: readonly number[] = [];
   private _turn = 0;
   private _force = false;
   private _isLate = false;

@@ -22,6 +22,7 @@ import { hpcIcon } from '../icons';
 import { IHpcClient } from '../tokens';
 import { fromStored, toRequest } from './choices';
 import { askAbout } from './dialog';
+import { editCells } from './editing';
 import { readChoices, writeChoices } from './metadata';
 import { isScript } from './model';
 
@@ -82,7 +83,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
         client,
         path,
         stored,
-        trans
+        trans,
+        edits => editCells(panel, edits, trans)
       );
       if (cell !== null) {
         shell.activateById(panel.id);

@@ -8,6 +8,7 @@ import { Tabs } from '../ui/tabs';
 import { Findings } from './findings';
 import { CellLink } from './links';
 import type { BatchModel } from './model';
+import { Proposed } from './proposal';
 import { otherFindings } from './resources';
 
 interface IPreviewProps {
@@ -55,6 +56,7 @@ export function Preview(props: IPreviewProps): JSX.Element {
       )}
       <Refusals {...props} preview={preview} />
       <Findings {...props} findings={preview.findings} />
+      <Proposed {...props} proposal={preview.proposal} />
       <Tabs
         label={trans.__('Preview')}
         tabs={[

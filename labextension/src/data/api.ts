@@ -63,6 +63,8 @@ export type Mode = IBatchPreview['mode'];
 export type IParameter = Schemas['Parameter'];
 export type IVerification = Schemas['Verification'];
 export type IFinding = Schemas['Finding'];
+/** What a training lacks to go on where it ended. */
+export type IProposal = Schemas['Proposal'];
 /** What was found before the queue. */
 export type IPreflightFinding = Schemas['PreflightFinding'];
 export type ISubmittedJob = Schemas['SubmittedJob'];

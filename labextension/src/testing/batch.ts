@@ -54,6 +54,7 @@ export function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
     requirements: [],
     problems: [],
     findings: [],
+    proposal: null,
     estimated_start: 1000,
     estimated_nodes: 'gpu01',
     cost: '',

@@ -1,0 +1,140 @@
+"""What a program is seen to train with, and whether it goes on from what it saved."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_hpc.batch.resuming.loops import trains
+from jupyter_hpc.batch.resuming.program import Program, last_name
+
+if TYPE_CHECKING:
+    from jupyter_hpc.batch.resuming.proposal import Framework
+
+KIT = "jupyter_hpc.training"
+_LIGHTNING = ("lightning.", "pytorch_lightning.", "lightning")
+_LOADS = frozenset(
+    {
+        *("load_checkpoint", "load_from_checkpoint", "load_state", "restore_checkpoint"),
+        *("latest_checkpoint", "get_last_checkpoint", "load_weights", "restore"),
+    }
+)
+_RESUMES = re.compile(r"(?i)resum|restor|(?:load|latest|last)\w*(?:ckpt|checkpoint)")
+_ARGUMENTS = frozenset({"resume", "resume_from_checkpoint", "ckpt_path", "initial_epoch"})
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Whether a program goes on from what it saved, as far as its code tells."""
+
+    resumes: bool
+    #: Cells with `torch.save` and the like.
+    saved_in: tuple[int, ...] = ()
+    in_the_loop: bool = False
+
+
+def framework_of(program: Program) -> Framework | None:
+    """What trains; None where nothing does, or in a way that is not known."""
+    imported = set(program.imports.values())
+    nodes = list(_nodes(program))
+    fits = any(_calls(node, {"fit"}) for node in nodes)
+    trainers = [
+        program.full_name(node.func)
+        for node in nodes
+        if isinstance(node, ast.Call) and last_name(node.func).endswith("Trainer")
+    ]
+    if fits and any(name.startswith(_LIGHTNING) for name in trainers):
+        return "lightning"
+    if any(name.startswith(("transformers.", "trl.")) for name in trainers) and any(
+        _calls(node, {"train"}) for node in nodes
+    ):
+        return "transformers"
+    torch = any(name.partition(".")[0] == "torch" for name in imported)
+    optimizer = any(
+        isinstance(node, ast.Call) and program.full_name(node.func).startswith("torch.optim.")
+        for node in nodes
+    )
+    bodies = [statement for cell in program.cells for statement in cell.code.tree.body]
+    if torch and optimizer and trains(program, bodies):
+        return "torch"
+    return None
+
+
+def saving_of(program: Program) -> Saving:
+    """What is saved, and whether something like it is loaded before the training."""
+    nodes = list(_nodes(program))
+    if _uses_kit(program) or _loads(program, nodes):
+        return Saving(True)
+    saved = sorted(
+        {
+            program.cell(node).number
+            for node in nodes
+            if isinstance(node, ast.Call) and program.full_name(node.func) == "torch.save"
+        }
+    )
+    loops = [node for node in nodes if isinstance(node, ast.For | ast.While)]
+    inside = any(
+        isinstance(each, ast.Call) and program.full_name(each.func) == "torch.save"
+        for loop in loops
+        for each in ast.walk(loop)
+    )
+    return Saving(False, tuple(saved), inside)
+
+
+def _loads(program: Program, nodes: list[ast.AST]) -> bool:
+    """Whether a checkpoint may be loaded: the state of an optimizer, or if a file is there."""
+    looks = any(_calls(node, {"exists", "is_file", "isfile", "glob"}) for node in nodes)
+    for node in nodes:
+        if isinstance(node, ast.keyword) and node.arg in _ARGUMENTS:
+            return True
+        if isinstance(node, ast.Name | ast.Attribute) and re.search(
+            r"(?i)start_epoch|epoch_start|resume", last_name(node)
+        ):
+            return True
+        if not isinstance(node, ast.Call):
+            continue
+        name = last_name(node.func)
+        if name in _LOADS or _RESUMES.search(name):
+            return True
+        if name == "load_state_dict" and isinstance(node.func, ast.Attribute):
+            owner = last_name(node.func.value).lower()
+            if "opt" in owner or "sched" in owner:
+                return True
+        if looks and program.full_name(node.func) == "torch.load":
+            return True
+    return _trains_on_what_it_saved(program, nodes)
+
+
+def _trains_on_what_it_saved(program: Program, nodes: list[ast.AST]) -> bool:
+    """Whether a file that is loaded before the training is one that it saves."""
+    saved, loaded = set(), set()
+    for node in nodes:
+        if not isinstance(node, ast.Call):
+            continue
+        name = program.full_name(node.func)
+        if name == "torch.save" and len(node.args) > 1:
+            saved.add(ast.dump(node.args[1]))
+        elif name == "torch.load" and node.args and not saved:
+            loaded.add(ast.dump(node.args[0]))
+    return bool(saved & loaded)
+
+
+def _uses_kit(program: Program) -> bool:
+    return any(
+        name == KIT or name.startswith(f"{KIT}.") for name in program.imports.values()
+    ) or any(
+        isinstance(node, ast.Attribute) and program.full_name(node) == KIT
+        for node in _nodes(program)
+    )
+
+
+def _calls(node: ast.AST, names: set[str]) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in names
+
+
+def _nodes(program: Program) -> Iterator[ast.AST]:
+    for cell in program.cells:
+        yield from ast.walk(cell.code.tree)
