@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import platform
 import re
 import secrets
@@ -19,13 +20,16 @@ from jupyter_hpc.connect.job.launch import Launcher, ServerAddress, StepRunner
 from jupyter_hpc.connect.job.remote import Account, first, read_fields
 from jupyter_hpc.connect.job.scripts import shipped
 from jupyter_hpc.connect.tunnel.transports import AUTOMATIC, Attach, Connections, open_pipe
-from jupyter_hpc.errors import HpcError
+from jupyter_hpc.errors import HpcError, Unreachable
 from jupyter_hpc.relay.frames import RELAY_READY
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.allocate import step_argv
 
 #: For one transport to answer; a busy srun may take some seconds.
 _TRANSPORT_SECONDS = 25.0
+
+#: For the login host to run nothing, where something else has failed.
+_ALIVE_SECONDS = 5.0
 
 #: For JupyterLab to answer once its relay does.
 _ANSWER_SECONDS = 60.0
@@ -62,7 +66,7 @@ class NodeCheck:
         try:
             facts = await examine(on_node)
         except HpcError as error:
-            self.report.error("node-home", error)
+            self.report.error("node-home", await self._cause(error))
             self.report.skip(_AFTER_TRANSPORT, "not looked at: the node runs no script")
             return
         self._say(facts)
@@ -87,14 +91,13 @@ class NodeCheck:
                 f"The profile names {wanted}, which does not work. {' '.join(refused)}",
                 f'{words} Set [jupyter] transport = "auto" in the profile.',
             )
-        else:
+        elif wanted != "direct":  # that one is known once something listens there
             self.report.ok("transport", " ".join([words, *refused]))
         return working
 
     async def _try(self, transport: str) -> str:
         """Why that transport does not reach the node; "" if it does."""
-        ready = "".join(f"\\{byte:03o}" for byte in RELAY_READY)
-        argv = ("printf", ready)
+        argv = ("printf", "".join(f"\\{byte:03o}" for byte in RELAY_READY))
         step = step_argv(
             self.trial.job.job_id,
             argv,
@@ -104,13 +107,40 @@ class NodeCheck:
             node=self.trial.node,
             gpus=0,
         )
-        attach = Attach(self.trial.node, argv, tuple(step))
+        return await self._refusal(transport, Attach(self.trial.node, argv, tuple(step)))
+
+    async def _refusal(self, transport: str, attach: Attach) -> str:
         try:
             pipe = await open_pipe(transport, self.connections, attach, timeout=_TRANSPORT_SECONDS)
         except HpcError as error:
             return error.message
         pipe.close()
         return ""
+
+    async def _say_direct(self, address: ServerAddress) -> None:
+        """Whether the login host reaches the port of the relay, which the profile wants."""
+        port = (self.trial.node, address.port) if address.port else None
+        attach = Attach(self.trial.node, (), (), port, address.certificate, address.no_port)
+        why = await self._refusal("direct", attach)
+        if why:
+            self.report.failed(
+                "transport",
+                f"The profile names direct, which does not work: {why}",
+                'Set [jupyter] transport = "auto" in the profile.',
+            )
+        else:
+            self.report.ok("transport", f"direct reaches port {address.port} of the node.")
+
+    async def _cause(self, error: HpcError) -> HpcError:
+        """The error, or what is behind it where the login host does not answer any more."""
+        login = self.connections.login
+        with contextlib.suppress(HpcError):
+            if (await login.runner.run(["true"], timeout=_ALIVE_SECONDS)).ok:
+                return error
+        return Unreachable(
+            f"The connection to {login.host} was lost meanwhile, so nothing can be said of this.",
+            "Look again. If it is lost again, the network between here and there is at fault.",
+        )
 
     async def _runners(self, working: Sequence[str]) -> tuple[Runner, Runner]:
         """Who runs commands on the node, and where a step is started: as a connect would."""
@@ -149,11 +179,14 @@ class NodeCheck:
         direct = self.profile.jupyter.transport == "direct"
         try:
             address = await launcher.start(home_writable=writable, tcp=direct)
+            if direct:
+                await self._say_direct(address)
             code = shipped("examine_server.py").decode()
             argv = [address.python, "-c", code, address.folder, address.session]
             done = await on_node.run([*argv, str(_ANSWER_SECONDS)], timeout=_ANSWER_SECONDS + 30)
         except HpcError as error:
-            self.report.error("jupyter", error)
+            self.report.skip(["transport"], "not looked at: nothing listens for direct")
+            self.report.error("jupyter", await self._cause(error))
             self.report.skip(_AFTER_TRANSPORT, "not looked at: JupyterLab failed")
             return
         self._say_server(address, read_fields(done.stdout))

@@ -163,11 +163,13 @@ async def _give_back(
         await cancel_for_sure(slurm, job_id)
     except HpcError as error:
         _log.info("job %s: %s", job_id, error.message)
-        minutes = f"{_JOB_MINUTES} min" if guard is None else "a moment"
+        # The guard hears of a closed connection at once, of a silent one when the host gives up.
+        soon = "" if guard is None else "at once or "
         report.failed(
             "given-back",
             f"Whether job {job_id} is cancelled could not be heard: {error.message}",
-            f"It ends by itself within {minutes}. To look: jupyter-hpc status --all",
+            f"It ends by itself, {soon}within {_JOB_MINUTES} min. To look: jupyter-hpc status "
+            "--all",
         )
         if guard is not None:
             guard.close()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import signal
 import subprocess
 
 import pytest
 
+from jupyter_hpc import __version__
 from jupyter_hpc.clusters import Profile, check_file
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import ClusterFactory
@@ -18,7 +21,7 @@ from tests.connect.ssh.on_cluster import at_home
 from tests.waiting import eventually
 
 #: Of a user's home and of a node's /tmp: what a check-up could leave.
-_LEFT = "find /home/alice/.local/state /tmp -user alice ! -name 'slurm*' ! -name 'tmp*'"
+_LEFT = "find /home/alice/.local/state /tmp -user alice ! -name 'slurm*'"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -83,6 +86,39 @@ def test_nothing_is_left_when_it_is_ended_half_way(cluster: Cluster, sign: signa
     nothing_is_left(cluster)
 
 
+@pytest.mark.parametrize("silent", [False, pytest.param(True, marks=pytest.mark.faults)])
+def test_a_cut_in_the_middle_is_named(cluster: Cluster, silent: bool) -> None:
+    """The cluster gives the job back by itself; of a silent network it hears with the job's end."""
+    laptop = cluster.laptop("alice", "cut")
+    laptop.write_profile()
+    process = subprocess.Popen(
+        command("doctor", "mini"),
+        env=environment(laptop),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert any("was asked for" in line for line in process.stderr)
+    folder = "ls -d /home/alice/.local/state/jupyter-hpc/jobs/*/launch.sh"
+    eventually(lambda: cluster.run("login1", ["sh", "-c", folder]).returncode == 0)
+    if silent:
+        cluster.black_hole()
+    else:
+        cluster.kill_sessions("login1", "alice")
+    try:
+        shown, _ = process.communicate(timeout=120)
+    finally:
+        cluster.fill_hole()
+    assert process.returncode == 1
+    assert "The connection to login1 was lost meanwhile" in shown, shown
+    assert "It ends by itself, at once or within 10 min." in shown, shown
+    if silent:
+        cluster.kill_sessions("login1", "alice")  # as sshd does in the end
+    nothing_is_left(cluster)
+
+
 def test_a_job_that_is_left_is_shown_and_is_no_session(cluster: Cluster) -> None:
     laptop = cluster.laptop("alice", "shown")
     laptop.write_profile()
@@ -132,6 +168,26 @@ async def test_a_node_without_jupyter(cluster: Cluster, monkeypatch: pytest.Monk
     assert "jupyter was not found on the node" in lines["jupyter"].text
     assert "pip install jupyterlab jupyter-hpc" in lines["jupyter"].fix
     assert lines.outcome("extension") == "skipped" and lines.outcome("given-back") == "ok"
+
+
+async def test_an_extension_that_is_older(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop = at_home(cluster.laptop("alice", "older"), monkeypatch)
+    old = cluster.home("alice") / "old/jupyter_hpc-0.0.1.dist-info"
+    old.mkdir(parents=True)
+    (old / "METADATA").write_text("Metadata-Version: 2.1\nName: jupyter-hpc\nVersion: 0.0.1\n")
+    setup = [*cluster.env_setup, "export PYTHONPATH=$HOME/old"]
+    try:
+        direct: dict[str, Value] = {"transport": "direct"}
+        profile = profile_at(laptop, environment={"setup": setup}, jupyter=direct)
+        lines = await look(profile)
+    finally:
+        shutil.rmtree(old.parent)
+    assert lines.failed == ["extension"], lines.not_ok
+    assert "jupyter-hpc 0.0.1 in the job is older than" in lines["extension"].text
+    assert f"pip install --upgrade jupyter-hpc=={__version__}" in lines["extension"].fix
+    assert re.search(r"direct reaches port \d+ of the node", lines["transport"].text)
 
 
 async def test_a_full_disk_of_the_node(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +256,8 @@ async def test_a_site_that_forbids_a_lot(
     assert f"source {cluster.env_setup[0].split()[1]}" in lines["extension"].fix
     named = await look(profile_at(laptop, jupyter={"transport": "ssh"}))
     assert "transport" in named.failed and 'transport = "auto"' in named["transport"].fix
+    named = await look(profile_at(laptop, jupyter={"transport": "direct"}))
+    assert "names direct, which does not work" in named["transport"].text, named.not_ok
     nothing_is_left(cluster)
 
 

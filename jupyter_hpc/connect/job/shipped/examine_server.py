@@ -36,6 +36,19 @@ def _status(path: str, address: str, token: str) -> int:
         connection.close()
 
 
+def _server_path(session: str) -> "list[str]":
+    """Where modules and environment lines have the server look for packages (PYTHONPATH)."""
+    try:
+        with open(session + "/address") as file:
+            told = dict(line.rstrip("\n").partition("=")[::2] for line in file)
+        with open("/proc/" + told["jupyter_pid"] + "/environ", "rb") as file:
+            words = file.read().split(b"\0")
+    except (OSError, KeyError):
+        return []
+    found = [word[11:].decode() for word in words if word.startswith(b"PYTHONPATH=")]
+    return [folder for folder in ":".join(found).split(":") if folder]
+
+
 def _version(name: str) -> str:
     try:
         return metadata.version(name)
@@ -45,6 +58,7 @@ def _version(name: str) -> str:
 
 def main() -> None:
     folder, session, seconds = sys.argv[1:4]
+    sys.path[:0] = _server_path(session)
     print("python=" + platform.python_version())
     print("jupyterlab=" + _version("jupyterlab"))
     print("jupyter_hpc=" + _version("jupyter-hpc"))

@@ -191,6 +191,12 @@ if [ -n "$no_home" ] && [ ! -e "$settings/migrated" ]; then
     export JUPYTER_CONFIG_DIR="$private/config"
     export JUPYTER_CONFIG_PATH="$settings${JUPYTER_CONFIG_PATH:+:$JUPYTER_CONFIG_PATH}"
 fi
+# IPython would make itself a folder in /tmp at each start, and leave it there.
+ipython=${IPYTHONDIR:-$HOME/.ipython}
+[ -e "$ipython" ] || ipython=${ipython%/*}
+if [ -n "$no_home" ] && [ ! -w "$ipython" ]; then
+    mkdir "$private/ipython" && export IPYTHONDIR="$private/ipython"
+fi
 [ -n "$root" ] || root=$HOME
 cd "$root" || give_up root "root=$root"
 
