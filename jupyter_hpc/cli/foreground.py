@@ -92,6 +92,8 @@ def already_running(
         return options
     if status.get("next_try"):
         ask_manager(record, "try")
+    if unused := _unused(options, record):
+        click.echo(f"{record.cluster}: {_not_used(unused, record)}", err=True)
     fields = status.get("event") or as_json(Starting("", ""), record.cluster, time.time())
     if shown.as_json:
         print_json(fields)
@@ -107,6 +109,30 @@ def already_running(
     if shown.browser and browser_available():
         open_private(ask_manager(record, "browser-url")["address"], records.folder, record.cluster)
     return None
+
+
+def _unused(options: ConnectOptions, record: SessionRecord) -> list[str]:
+    """What was asked for and an open session cannot change any more, as options."""
+    given = {
+        "--port": options.port is not None and options.port != record.port,
+        "--via": options.via not in (None, "auto", record.transport),
+        "--launch": options.launch is not None,
+        "--idle-release": options.idle_release is not None,
+        "--renew": options.renew,
+        "--keep": options.keep and record.state != "ready",
+    }
+    return [option for option, told in given.items() if told]
+
+
+def _not_used(options: list[str], record: SessionRecord) -> str:
+    verb = "is" if len(options) == 1 else "are"
+    said = f"It is open already, so {', '.join(options)} {verb} not used."
+    if record.cluster == DEMO_PROFILE:
+        return said  # which ends with its session
+    return (
+        f"{said} To have it so: jupyter-hpc disconnect {record.cluster}, then connect again; "
+        "the job and its kernels stay."
+    )
 
 
 async def _choose(

@@ -39,7 +39,9 @@ def name_doctor(error: HpcError, name: str) -> None:
     """Add the check-up of the cluster as next step, where it may find more."""
     step = f"jupyter-hpc doctor {name}"
     if isinstance(error, _DOUBTFUL) and not isinstance(error, _CLEAR) and step not in error.hint:
-        error.hint = f"{error.hint} To see what works and what does not: {step}".strip()
+        # On a line of its own: what stands before it may end with a command, too.
+        hint = f"{error.hint}\n  " if error.hint else ""
+        error.hint = f"{hint}To see what works and what does not: {step}"
 
 
 def clock(epoch: float) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
 from jupyter_hpc.cli import foreground
 from jupyter_hpc.cli.connect import connect
+from jupyter_hpc.cli.render import name_doctor
 from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
+from jupyter_hpc.errors import ConnectError
 
 
 @pytest.mark.parametrize(
@@ -41,3 +47,32 @@ def test_another_value_is_named_with_those_that_there_are() -> None:
     done = CliRunner().invoke(connect, ["mini", "--renew=all"])
     assert done.exit_code == 2
     assert "'all' is not one of 'kernels', 'variables'" in done.output
+
+
+def test_what_an_open_session_cannot_change_any_more_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records, started = Records(tmp_path), process_started(os.getpid())
+    assert started is not None
+    records.write_session(
+        SessionRecord("mini", "mini", os.getpid(), started, 24000, "s", "ready", transport="ssh")
+    )
+    ready = {"event": "ready", "text": "It is there."}
+    monkeypatch.setattr(foreground, "ask_manager", lambda *words, **named: {"event": ready})
+    shown = foreground.Shown(as_json=False, browser=False)
+    for options, said in (
+        (ConnectOptions("mini", port=24000, via="ssh"), ""),
+        (ConnectOptions("mini", renew=True), "so --renew is not used."),
+        (ConnectOptions("mini", port=1, via="srun"), "so --port, --via are not used."),
+    ):
+        assert foreground.already_running(options, shown, records, terminal=False) is None
+        told = capsys.readouterr().err
+        assert said in told and "mini is connected already" in told
+        assert ("jupyter-hpc disconnect mini, then connect again" in told) is bool(said)
+
+
+def test_two_next_steps_stand_on_two_lines() -> None:
+    error = ConnectError("It failed.", "Start it with: jupyter-hpc demo")
+    name_doctor(error, "demo")
+    first, second = error.hint.splitlines()
+    assert first.endswith("jupyter-hpc demo") and second.endswith(": jupyter-hpc doctor demo")
