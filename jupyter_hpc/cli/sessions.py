@@ -27,8 +27,9 @@ def find_session(records: Records, name: str | None) -> SessionRecord:
         return found
     running = ", ".join(record.cluster for record in records.sessions())
     raise UsageError(
-        f"There is no session {name!r} on this laptop.",
-        f"Running: {running}." if running else f"Start one with: jupyter-hpc connect {name}",
+        f"{name} is not connected on this laptop.",
+        f"Connect it first: jupyter-hpc connect {name}"
+        + (f" (connected are: {running})" if running else ""),
     )
 
 

@@ -141,7 +141,7 @@ class Watcher:
             raise ConnectError(
                 "The program that keeps the session has ended without a word.",
                 f"{left}Connect again; what it wrote last is in {self._output} and in its log: "
-                f"jupyter-hpc logs --local {self._options.name}",
+                f"jupyter-hpc logs --local {self._name}",
             )
         return code
 

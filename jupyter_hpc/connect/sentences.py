@@ -137,6 +137,17 @@ def stays(job_id: str, name: str, *, asked: bool = False) -> str:
     return printable(f"Job {job_id} stays{' (--keep)' if asked else ''}. {ways_back(name)}")
 
 
+def successor_cancelled(job_id: str) -> str:
+    """What is added where the job that was to go on with a session has been cancelled with it."""
+    said = f" Job {job_id}, which was to take this session over, was cancelled, too."
+    return said if job_id else ""
+
+
+def cancelled_as_asked(job_id: str, successor_id: str) -> str:
+    """What is said of a session that somebody has stopped."""
+    return f"Job {job_id} was cancelled, as asked.{successor_cancelled(successor_id)}"
+
+
 def ways_back(name: str) -> str:
     """The commands that come back to a session and that end it."""
     return f"Come back: jupyter-hpc connect {name}. End it: jupyter-hpc stop {name}."

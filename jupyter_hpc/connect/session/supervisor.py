@@ -18,6 +18,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
+from jupyter_hpc.connect import sentences
 from jupyter_hpc.connect.events import (
     Authenticating,
     Ended,
@@ -32,7 +33,6 @@ from jupyter_hpc.connect.job.endings import ServerEnd, how_server_ended
 from jupyter_hpc.connect.job.give_back import FailedSession, JobEnding
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import JobOpener, OpenJob, open_server
-from jupyter_hpc.connect.sentences import DIRECT_WARNING, plain_warning, stays, ways_back
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.connections import unless_interrupted
 from jupyter_hpc.connect.session.listener import SessionContext
@@ -184,14 +184,15 @@ class Supervisor:
         unsure = self.asking and not await self._asked_for()
         if command is SessionCommand.STOP and self.job_id:
             await self._ending.cancel(self.job_id)
-            await self.renewal.give_back(stop=True)
+            also = await self.renewal.give_back(stop=True)
             if self._opener is not None and self._opener.successor_id:
-                await self._ending.cancel(self._opener.successor_id)
-            text = f"Job {self.job_id} was cancelled, as asked."
+                await self._ending.cancel(also := self._opener.successor_id)
+            text = sentences.cancelled_as_asked(self.job_id, also)
             return self._end(Ended("CANCELLED", "requested", text))
-        text = stays(self.job_id, name) if self.job_id else "No job was asked for."
+        also = sentences.successor_cancelled(await self.renewal.give_back())
+        text = sentences.stays(self.job_id, name) + also if self.job_id else "No job was asked for."
         if unsure:
-            text = f"A job was being asked for and may be in the queue. {ways_back(name)}"
+            text = f"A job was being asked for and may be in the queue. {sentences.ways_back(name)}"
         return self._end(Ended("RUNNING" if self.job_id else "NONE", "requested", text))
 
     async def _asked_for(self) -> str:
@@ -323,9 +324,9 @@ class Supervisor:
             self._served = True
             self._tell(self._ready(opened))
             if self._connections.transport == "direct":
-                self._tell(Warned(DIRECT_WARNING))
+                self._tell(Warned(sentences.DIRECT_WARNING))
             if not await start.extension():
-                self._tell(Warned(plain_warning(server.address.version)))
+                self._tell(Warned(sentences.plain_warning(server.address.version)))
             return await self._stay(keep)
         finally:
             if keep is not None:

@@ -216,5 +216,22 @@ async def test_stopping_ends_a_successor_that_was_left(cluster: Cluster) -> None
     assert supervisor._opener is not None
     supervisor._opener.successor_id = "8"
     supervisor.ask(SessionCommand.STOP)
-    await running
+    assert "Job 8, which was to take this session over, was cancelled" in (await running).text
     assert cluster.cancelled == ["7", "8"]
+
+
+async def test_leaving_says_that_the_successor_is_cancelled(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    given_back = ["8", ""]
+
+    async def give_back(*, stop: bool = False) -> str:
+        return given_back.pop(0)
+
+    monkeypatch.setattr(supervisor.renewal, "give_back", give_back)
+    supervisor.ask(SessionCommand.LEAVE)
+    text = (await running).text
+    assert text.startswith("Job 7 stays.") and "Job 8, which was to take" in text

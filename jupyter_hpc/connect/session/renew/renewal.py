@@ -97,8 +97,8 @@ class Renewal:
         self._schedule.start_over()
         return maker if maker.asked else None
 
-    async def give_back(self, *, stop: bool = False) -> None:
-        """The session is over, or the successor of no use: it is cancelled.
+    async def give_back(self, *, stop: bool = False) -> str:
+        """The session is over, or the successor of no use: it is cancelled. Returns its number.
 
         With `stop`, whoever has asked for it: somebody wants nothing of the session to go on.
         """
@@ -106,7 +106,7 @@ class Renewal:
         maker, self._maker = self._maker, SuccessorMaker(self._context)
         if ready is not None:
             await ready.link.close()
-        await maker.give_back(stop=stop)
+        return await maker.give_back(stop=stop)
 
     async def run(self, job_id: str, link: Link | None, token: str) -> None:
         """Returns once there is a successor, and the session can change to it.

@@ -124,13 +124,15 @@ class SuccessorMaker:
         self._asking = False
         return requested
 
-    async def give_back(self, *, stop: bool = False) -> None:
+    async def give_back(self, *, stop: bool = False) -> str:
         """Cancel the successor's job, which nobody uses; what does not work is said.
+
+        Returns the number of the job that was cancelled, or "".
 
         One that another computer asked for stays, unless the whole session is to `stop`.
         """
         if not self.asked:
-            return
+            return ""
         name, slurm = self.request.name or "", self._context.slurm
         try:
             if not self.job_id:
@@ -143,6 +145,7 @@ class SuccessorMaker:
             elif self.job_id:
                 await within(cancel_for_sure(slurm, self.job_id), _GIVE_BACK_SECONDS)
                 _log.info("the successor, job %s, is given back", self.job_id)
+                return self.job_id
         except (HpcError, TimeoutError, asyncio.TimeoutError):
             which = f"Job {self.job_id}" if self.job_id else f"A job called {name}"
             command = f"scancel {self.job_id}" if self.job_id else f"scancel --name={name}"
@@ -152,6 +155,7 @@ class SuccessorMaker:
                     f"and may go on. On the cluster: {command}"
                 )
             )
+        return ""
 
     def _tell_quietly(self, event: Event) -> None:
         """The session itself does not wait: what its successor waits for is not its state."""

@@ -70,9 +70,11 @@ class World:
                 link = SimpleNamespace(close=_nothing)
                 return SimpleNamespace(opened=opened, link=link, said="")
 
-            async def give_back(self, *, stop: bool = False) -> None:
-                if self.asked:
-                    world.given_back.append(self.job_id)
+            async def give_back(self, *, stop: bool = False) -> str:
+                if not self.asked:
+                    return ""
+                world.given_back.append(self.job_id)
+                return self.job_id
 
         async def busy(link: object, token: str, states: object) -> bool:
             answer = world.busy.pop(0) if world.busy else False
