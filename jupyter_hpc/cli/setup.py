@@ -115,9 +115,19 @@ async def _build(
             click.echo("It was not started on a node, as asked.")
         else:
             try:
-                await builder.check(found)
+                await builder.check(fresh or found.current)
             except SlurmError as error:
                 click.echo(printable(f"It was not started on a node: {error}"), err=True)
+    if fresh:
+        await builder.switch(found, fresh)
+        click.echo(f"{found.prefix} is now {fresh}.")
+    old = (*found.old, found.current) if fresh and found.current else found.old
+    if old:
+        swept = await builder.sweep(found, old)
+        for env in swept.removed:
+            click.echo(f"Removed: {env}, which was in use before.")
+        for env in swept.kept:
+            click.echo(f"{env} stays: {swept.why}. A later setup removes it.")
     if (
         profile.environment.setup == entered
         and list(profile.environment.modules) == answers["environment.modules"]

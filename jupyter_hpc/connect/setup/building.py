@@ -1,7 +1,8 @@
 """Building an environment on the login host: begun once, followed by whoever comes.
 
 The build runs detached, with a log; a cut or a closed laptop does not end it, and the next
-`setup` follows the one that runs.
+`setup` follows the one that runs. It makes a new environment beside the one in use, which is
+replaced, and later removed, only when the new one has been checked.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jupyter_hpc.clusters import Profile
@@ -17,16 +18,20 @@ from jupyter_hpc.connect.job.node_facts import JOB_NAME, short_job
 from jupyter_hpc.connect.job.remote import first, read_fields, read_from, start_detached
 from jupyter_hpc.connect.job.request import request_for
 from jupyter_hpc.connect.job.scripts import EXIT_LINE, script_argv, script_text
-from jupyter_hpc.connect.setup.failures import explain
+from jupyter_hpc.connect.setup.failures import KILLED, explain
 from jupyter_hpc.connect.setup.recipe import STATE, Recipe
 from jupyter_hpc.connect.setup.wheel import own_wheel, wheel_name
-from jupyter_hpc.errors import CommandFailed, CommandTimeout, Unreachable, UsageError
+from jupyter_hpc.errors import CommandFailed, CommandTimeout, HpcError, Unreachable, UsageError
 from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.units import parse_walltime
 from jupyter_hpc.text import printable
 
 #: Seconds between two looks at the log.
 _LOOK_SECONDS = 1.0
+
+#: After so much silence it is looked for.
+_LOOK_AFTER_SECONDS = 15.0
 
 #: A build that has said nothing for so long hangs, or its host is gone.
 _MAX_SILENCE_SECONDS = 900.0
@@ -36,6 +41,8 @@ _JOB_MINUTES = 5
 
 #: A slow network file system and 20,000 files.
 _MAX_REMOVE_SECONDS = 600.0
+
+_MAX_SWITCH_SECONDS = 60.0
 
 _OURS = "jupyter-hpc: "
 
@@ -47,8 +54,24 @@ class Found:
     home: str
     work: str
     prefix: str
+    #: The environment that is in use, and what it is made of.
+    current: str = ""
     made_of: str = ""
+    #: One that was built and did not come into use yet.
+    built: str = ""
+    built_of: str = ""
+    #: Those that were in use before.
+    old: tuple[str, ...] = ()
     running_on: str = ""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """Environments of before: those that were removed, and those that stay, with the reason."""
+
+    removed: Sequence[str]
+    kept: Sequence[str]
+    why: str
 
 
 class Builder:
@@ -93,14 +116,18 @@ class Builder:
             first(fields, "home"),
             first(fields, "work"),
             first(fields, "prefix"),
+            first(fields, "current"),
             first(fields, "made_of"),
+            first(fields, "built"),
+            first(fields, "built_of"),
+            tuple(fields.get("old", ())),
             first(fields, "host") if running else "",
         )
 
-    async def build(self, found: Found) -> bool:
-        """Make the environment, or follow a build that runs; False if it was there already.
+    async def build(self, found: Found) -> str:
+        """Make the environment, or follow a build that runs; its folder, which is not in use yet.
 
-        Raises CommandFailed with the reason.
+        "" if what is asked for is in use already. Raises CommandFailed with the reason.
         """
         wheel = own_wheel()
         key = self._recipe.key(wheel)
@@ -108,7 +135,10 @@ class Builder:
         if found.running_on:
             self._tell(f"A build runs already on {found.running_on}; its progress follows.")
         elif found.made_of == key:
-            return False
+            return ""
+        elif found.built_of == key:
+            self._tell(f"{found.built} was built before, and has not been checked yet.")
+            return found.built
         else:
             await self._place(found.work, wheel)
             requirement = f"{found.work}/{wheel_name()}"
@@ -119,23 +149,30 @@ class Builder:
                 self._runner, log, ["bash", "-l", f"{found.work}/build.sh", *arguments]
             )
             self._tell(
-                f"Building {found.prefix} on {self._host}. It goes on if this computer is closed; "
-                f"its log is {log}."
+                f"Building an environment for {found.prefix} on {self._host}. It goes on if this "
+                f"computer is closed; its log is {log}."
             )
-        await self._follow(log)
-        return True
+        await self._follow(log, found)
+        after = await self.look(make=False)
+        if after.built_of != key:
+            raise UsageError(
+                "The build that ran is over, and was asked for in another way than now.",
+                f"Run it again: jupyter-hpc setup {self._profile.name}",
+            )
+        return after.built
 
     async def _place(self, work: str, wheel: bytes) -> None:
         """Send the script, the wheel and the list of packages."""
         files: dict[str, bytes] = {
             "build.sh": script_text("build.sh", "setup").encode(),
+            "packed.sh": script_text("packed.sh", "setup").encode(),
             wheel_name(): wheel,
         }
         if self._recipe.spec_name:
             files[self._recipe.spec_name] = self._recipe.spec
         await _write_files(self._runner, work, files, self._recipe, self._host)
 
-    async def _follow(self, log: str) -> None:
+    async def _follow(self, log: str, found: Found) -> None:
         """Tell of the build until it is over."""
         offset, rest, silent, all_text = 0, "", 0.0, ""
         while True:
@@ -151,9 +188,13 @@ class Builder:
             *lines, rest = (rest + text).split("\n")
             for line in lines:
                 if line.startswith(EXIT_LINE):
-                    self._ended(int(line.removeprefix(EXIT_LINE)), all_text)
+                    self._ended(int(line.removeprefix(EXIT_LINE)), all_text, found)
                     return
                 self._show(line)
+            if silent and silent % _LOOK_AFTER_SECONDS == 0:
+                gone = not (await self.look(make=False)).running_on
+                if gone and not (await read_from(self._runner, log, offset))[0]:
+                    self._ended(KILLED, all_text, found)
             if silent > _MAX_SILENCE_SECONDS:
                 raise CommandFailed(
                     f"The build on {self._host} has said nothing for "
@@ -170,11 +211,13 @@ class Builder:
         elif line.strip() and not line.startswith(_OURS):
             self._line(printable(line))
 
-    def _ended(self, code: int, log: str) -> None:
+    def _ended(self, code: int, log: str, found: Found) -> None:
         if code:
-            raise explain(code, log, self._recipe, self._host)
+            error = explain(code, log, self._recipe, self._host)
+            before = f" {found.prefix} is in use as before." if found.current else ""
+            raise CommandFailed(error.message, f"{error.hint}{before}")
 
-    async def check(self, found: Found) -> None:
+    async def check(self, env: str) -> None:
         """Start it once inside a short job of the partition that will be used.
 
         Raises CommandFailed if it does not start there, and what Slurm refuses.
@@ -191,7 +234,7 @@ class Builder:
         )
         small = replace(whole, gpus=None, gpu_type=None, cpus=None, memory=None)
         script = script_text("check.sh", "setup")
-        words = ["bash", "-lc", script, "jupyter-hpc", found.prefix, *self._recipe.modules]
+        words = ["bash", "-lc", script, "jupyter-hpc", env, *self._recipe.modules]
         why = "to start the environment once on a node"
         async with short_job(self._runner, (small, whole), self._tell, why) as job:
             done = await job.steps.run(words, timeout=180.0)
@@ -200,12 +243,41 @@ class Builder:
             said = printable(done.stderr or done.stdout, 300).strip()
             raise CommandFailed(
                 f"The environment does not start on {job.node}: {said}",
-                f"Do nodes see {found.prefix}? Choose another folder with --prefix.",
+                f"Do nodes see {env}? Choose another folder with --prefix. What was "
+                "in use before still is.",
             )
         self._tell(
             f"It starts on {job.node}: Python {first(fields, 'python')}, JupyterLab "
             f"{first(fields, 'jupyterlab')}, jupyter-hpc {first(fields, 'jupyter_hpc')}. "
             f"Job {job.job_id} was given back."
+        )
+
+    async def switch(self, found: Found, env: str) -> None:
+        """From now on `found.prefix` is this environment. Raises CommandFailed if it stays."""
+        done = await self._runner.run(
+            script_argv("switch.sh", found.prefix, env, self._recipe.kernel, room="setup"),
+            timeout=_MAX_SWITCH_SECONDS,
+        )
+        if not done.ok:
+            log = f"{done.stderr}\n{done.stdout}"
+            self._ended(done.returncode, log, found)
+
+    async def sweep(self, found: Found, old: Sequence[str]) -> Swept:
+        """Remove environments of before, unless a job or a process may use them."""
+        try:
+            jobs = await SlurmClient(self._runner).my_jobs()
+        except HpcError as error:
+            return Swept((), old, f"Slurm does not say which jobs run ({error.message})")
+        users = sorted({job.job_id for job in jobs if job.name != JOB_NAME})
+        if users:
+            shown = ", ".join(users[:5]) + (" …" if len(users) > 5 else "")
+            return Swept((), old, f"{'job' if len(users) == 1 else 'jobs'} {shown} may use it")
+        done = await self._runner.run(
+            script_argv("sweep.sh", found.prefix, room="setup"), timeout=_MAX_REMOVE_SECONDS
+        )
+        fields = read_fields(done.stdout)
+        return Swept(
+            fields.get("removed", ()), fields.get("kept", ()), "a program has it open there"
         )
 
     async def remove(self, found: Found) -> list[str]:
@@ -226,8 +298,8 @@ class Builder:
 
     async def lock(self, found: Found) -> str:
         """The list of all packages with their versions, for other places."""
-        done = await self._runner.run(["cat", "--", f"{found.work}/lock.txt"])
-        if not done.ok or not done.stdout.strip():
+        done = await self._runner.run(["cat", "--", f"{found.current}.lock"])
+        if not found.current or not done.ok or not done.stdout.strip():
             raise UsageError(
                 f"No environment of {self._profile.name} has been set up yet.",
                 f"Make one: jupyter-hpc setup {self._profile.name}",

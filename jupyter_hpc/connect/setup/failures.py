@@ -23,6 +23,12 @@ _MISSING = re.compile(
     re.I,
 )
 
+#: The code of a build that is gone and has not said why, as of one that got SIGKILL.
+KILLED = 137
+
+#: Ended by a signal: INT, TERM, KILL, and that of a limit of processor time.
+_SIGNALS = (130, 143, KILLED, 152)
+
 #: Fewer free inodes than this are none.
 _FEW_INODES = 1000
 
@@ -42,6 +48,13 @@ def explain(code: int, log: str, recipe: Recipe, host: str) -> CommandFailed:
             f"{host} does not reach the Internet, from where the packages would come.",
             "Give a folder of wheels on the cluster: --wheels FOLDER. One is filled elsewhere "
             "with `pip download jupyterlab ipykernel`, and sent there with `jupyter-hpc push`.",
+        )
+    if code in _SIGNALS:
+        return CommandFailed(
+            f"The build was ended on {host} before it was over, by somebody or by a limit of the "
+            "site.",
+            "Run it again: what was downloaded is not downloaded again. Where login hosts limit "
+            "the time of a program, --style uv takes the least.",
         )
     missing = _MISSING.search(output)
     if code == 30 and missing:
@@ -126,6 +139,43 @@ def _no_tool(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
     )
 
 
+def _no_uv(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"{host} has no uv on its PATH.",
+        "Name a module that brings it with --module, or use --style venv.",
+    )
+
+
+def _two_builds(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"Another build of the same began on {host} at the same moment.",
+        "Run the command again to follow it.",
+    )
+
+
+def _not_packed(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"The environment was made on {host}, and {detail} could not pack it into one file.",
+        "Leave --style packed out, or choose another place with --prefix.",
+    )
+
+
+def _no_kernel(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    return CommandFailed(
+        f"ipykernel could not make the kernel {detail} on {host}.",
+        "Is a module of another Python loaded? Its PYTHONPATH may hide the new environment.",
+    )
+
+
+def _broken(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
+    last = [line for line in log.splitlines() if line and not line.startswith("jupyter-hpc: ")]
+    said = printable(last[-1], 300) if last else detail
+    return CommandFailed(
+        f"The environment was made on {host}, and does not start there: {said}",
+        "Is a module of another Python loaded? Its PYTHONPATH may hide the new environment.",
+    )
+
+
 def _foreign(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
     return CommandFailed(
         f"{detail} is there and was not made by jupyter-hpc; it was left as it is.",
@@ -165,9 +215,14 @@ _BY_CODE: dict[int, Callable[[str, Recipe, str, str], CommandFailed]] = {
     22: _wrong_module,
     23: _no_conda,
     24: _no_tool,
+    25: _no_uv,
     26: _foreign,
     27: _no_venv,
     28: _unwritable,
     29: _no_wheels,
+    32: _no_kernel,
+    33: _broken,
     34: _shared,
+    35: _two_builds,
+    36: _not_packed,
 }

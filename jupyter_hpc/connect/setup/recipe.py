@@ -71,10 +71,12 @@ class Recipe:
         """What the profile has to say from now on, by its keys."""
         quoted = shlex.quote(prefix)
         lines = [f"source {quoted}/bin/activate"]
-        if self.style == "packed":
-            lines.insert(0, f"mountpoint -q {quoted} || squashfuse {quoted}.squashfs {quoted}")
-        elif self.style == "conda":
-            lines = [f"export CONDA_PREFIX={quoted}", 'export PATH="$CONDA_PREFIX/bin:$PATH"']
+        if self.style == "conda":
+            # The folder that the link leads to now: a session that runs keeps it.
+            lines = [
+                f"export CONDA_PREFIX=$(readlink -f {quoted})",
+                'export PATH="$CONDA_PREFIX/bin:$PATH"',
+            ]
         return {"environment.modules": list(self.modules), "environment.setup": lines}
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +14,9 @@ import pytest
 from jupyter_hpc.clusters.loading import parse_toml
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
-from tests.connect.real.sessions import CHECKOUT, command, connected, environment, run
-from tests.connect.setup.stand_ins import make_wheels
-from tests.requirements import requirements
+from tests.connect.real.sessions import command, connected, environment, pids, run
+from tests.connect.setup.stand_ins import broken_in_jobs, make_wheels
+from tests.connect.setup.wheels import uv_program, wheel_folder
 from tests.waiting import eventually
 
 ENV = ".local/share/jupyter-hpc/env"
@@ -54,7 +54,7 @@ def account(cluster: Cluster) -> Iterator[Path]:
         (home / name).chmod(0o755)
     (home / ".bash_profile").write_text(PROFILE)
     yield home
-    gone = ["wheels", "slow", "old", "go", ".bash_profile", ENV, "foreign", "bin"]
+    gone = ["wheels", "slow", "old", "go", ".bash_profile", ENV, f"{ENV}.d", "foreign", "bin"]
     gone += [".local/state/jupyter-hpc/setup", ".local/share/jupyter/kernels"]
     cluster.run("login1", ["rm", "-rf", *gone], user="alice")
 
@@ -89,7 +89,7 @@ def test_from_a_bare_account_to_an_environment_and_back(
         command("setup", "bare", *words), env=environment(laptop), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as first:  # fmt: skip
-        eventually(lambda: (account / ENV / ".jupyter-hpc").exists(), "a build", seconds=60)
+        eventually((account / f"{ENV}.d/1").exists, "a build", seconds=60)
         first.kill()
     with subprocess.Popen(
         command("setup", "bare", *words), env=environment(laptop), stdin=subprocess.DEVNULL,
@@ -113,13 +113,31 @@ def test_from_a_bare_account_to_an_environment_and_back(
     lock = laptop.home / "lock.txt"
     assert _setup(laptop, "--export", str(lock)).returncode == 0
     assert "jupyterlab==4.2.99" in lock.read_text() and "jupyter-hpc" not in lock.read_text()
+
+    # Another one is made beside, and the first stays as long as a job may use it.
+    asked = ["sbatch", "--parsable", "--time=5", "--output=/dev/null", "--wrap", "sleep 600"]
+    job = cluster.run("login1", asked, user="alice").stdout.strip()
     built = _setup(laptop, "--wheels", WHEELS, "-f", str(lock), "--no-job")
     assert built.returncode == 0, built.stderr
-    assert "Registering the kernel" in built.stdout
+    assert f"{ENV} is now /home/alice/{ENV}.d/2" in built.stdout
+    assert f"{ENV}.d/1 stays: job {job} may use it" in built.stdout
+    assert (account / f"{ENV}.d/1/bin/python").exists()
+    kernel = account / ".local/share/jupyter/kernels/jupyter-hpc-bare/kernel.json"
+    assert f"/home/alice/{ENV}/bin/python" in kernel.read_text()
+    cluster.run("login1", ["scancel", job], user="alice")
+    swept = _setup(laptop, "--wheels", WHEELS, "-f", str(lock), "--no-job")
+    assert f"Removed: /home/alice/{ENV}.d/1, which was in use before" in swept.stdout
+
+    # One that does not start on the node does not come into use.
+    broken_in_jobs(account / "wheels")
+    failed = _setup(laptop, *words)
+    assert failed.returncode == 1, failed.stdout
+    assert "does not start on" in failed.stderr and "still is" in failed.stderr
+    assert (account / ENV).readlink().name == "2"
 
     gone = _setup(laptop, "--remove")
     assert gone.returncode == 0 and "Removed: " in gone.stdout, gone.stderr
-    assert not (account / ENV).exists()
+    assert not (account / ENV).exists() and not (account / f"{ENV}.d").exists()
     assert not (account / ".local/share/jupyter/kernels/jupyter-hpc-bare").exists()
     assert _environment(laptop)["setup"] == []
     assert "Nothing was set up" in _setup(laptop, "--remove").stdout
@@ -213,27 +231,38 @@ def test_conda_and_one_packed_file_with_tools_that_are_played(
     assert not (account / ENV).exists()
 
 
-@pytest.mark.faults
+@pytest.mark.parametrize("style", ["uv", pytest.param("venv", marks=pytest.mark.faults)])
 @pytest.mark.timeout(900)
-def test_from_a_bare_account_to_a_session_with_panels(cluster: Cluster, account: Path) -> None:
-    """With the real packages, which are downloaded once."""
-    cache = CHECKOUT / ".cache/setup-wheels"
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:"]
-    shown = subprocess.run(["/usr/bin/python3", "-V"], capture_output=True, text=True, check=True)
-    download += ["--python-version", shown.stdout.split()[1]]
-    wanted = requirements("lab")
-    found = subprocess.run([*download, "-d", str(cache), *wanted], capture_output=True, text=True)
-    if found.returncode:
-        pytest.skip(f"no packages to be had: {found.stderr[-300:]}")
+def test_from_a_bare_account_to_a_session_with_panels(
+    cluster: Cluster, account: Path, style: str
+) -> None:
+    """With the real packages, and nothing of the cluster's own Python but the interpreter."""
     shutil.rmtree(account / "wheels")
-    shutil.copytree(cache, account / "wheels")
+    shutil.copytree(wheel_folder(), account / "wheels")
+    (account / "bin").mkdir()
+    shutil.copy(uv_program(), account / "bin/uv")
+    (account / ".bash_profile").write_text('PATH="$HOME/bin:$PATH"\n')
     laptop = cluster.laptop("alice", "setup-whole")
-    laptop.write_profile("mini", {"environment": {"setup": []}})
-    done = run(laptop, "setup", "mini", "--wheels", WHEELS, timeout=600)
+    laptop.write_profile("mini", {"environment": {"setup": [], "wheels": WHEELS}})
+    done = run(laptop, "setup", "mini", "--style", style, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "It starts on " in done.stdout
     with connected(laptop, "mini") as session:
         session.wait_for("ready", 180)
         token = run(laptop, "url", "mini").stdout.strip().partition("token=")[2]
-        status, page, _ = session.get("/lab", {"Authorization": f"token {token}"})
+        headers = {"Authorization": f"token {token}"}
+        status, page, _ = session.get("/lab", headers)
         assert status == 200 and b'"name": "jupyter-hpc"' in page
-    run(laptop, "setup", "mini", "--remove", timeout=300)
+        # The panels ask these; what answers is the package that was sent along.
+        for path, wanted in (("session", "job"), ("jobs", "jobs"), ("storage", "places")):
+            status, body, _ = session.get(f"/jupyter-hpc/{path}", headers)
+            assert status == 200 and wanted in json.loads(body), (path, body)
+        assert pids(cluster, "gpu01", f"{ENV}.d/1/bin/") or pids(cluster, "cpu01", f"{ENV}.d/1/")
+        served = account / f"{ENV}.d/1/share/jupyter/labextensions/jupyter-hpc/package.json"
+        assert served.exists()
+        # A session keeps what it has begun with.
+        again = run(laptop, "setup", "mini", "--style", style, "--package", "nbformat", timeout=600)
+        assert f"{ENV} is now /home/alice/{ENV}.d/2" in again.stdout, again.stdout + again.stderr
+        assert f"{ENV}.d/1 stays: job" in again.stdout
+        assert session.get("/jupyter-hpc/jobs", headers)[0] == 200
+    assert run(laptop, "setup", "mini", "--remove", timeout=300).returncode == 0

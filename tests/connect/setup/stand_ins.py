@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-#: What `python -m ipykernel install --user --name NAME …` leaves, and nothing else.
+#: What `python -m ipykernel install --prefix FOLDER --name NAME …` leaves, and nothing else.
 _KERNEL = """
 import json, os, sys
-data = os.environ.get("XDG_DATA_HOME", os.path.expanduser("~/.local/share"))
-folder = os.path.join(data, "jupyter/kernels", sys.argv[sys.argv.index("--name") + 1])
-os.makedirs(folder, exist_ok=True)
+given = dict(zip(sys.argv, sys.argv[1:]))
+folder = os.path.join(given["--prefix"], "share/jupyter/kernels", given["--name"])
+os.makedirs(folder)
 with open(os.path.join(folder, "kernel.json"), "w") as file:
     json.dump({"argv": [sys.executable, "-m", "ipykernel_launcher"]}, file)
 """
@@ -70,6 +70,14 @@ def make_wheels(folder: Path, *, lender: str = "") -> None:
             }
         wheel = folder / f"{name}-{version}-py3-none-any.whl"
         wheel.write_bytes(stand_in(name, version, files))
+
+
+def broken_in_jobs(folder: Path) -> None:
+    """Put an ipykernel into a folder of wheels that works on the login host only."""
+    guard = "import os\nif 'SLURM_JOB_ID' in os.environ:\n    raise SystemExit('not here')\n"
+    files = {**_MODULES["ipykernel"], "ipykernel/__init__.py": guard}
+    wheel = next(folder.glob("ipykernel-*.whl"))
+    wheel.write_bytes(stand_in("ipykernel", wheel.name.split("-")[1], files))
 
 
 def stand_in(name: str, version: str, modules: Mapping[str, str]) -> bytes:

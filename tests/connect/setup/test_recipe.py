@@ -68,8 +68,8 @@ def test_the_key_changes_with_all_that_it_is_made_of(tmp_path: Path) -> None:
 def test_lines_quote_the_folder() -> None:
     lines = made().profile_lines("/a b/$c")["environment.setup"]
     assert lines == ["source '/a b/$c'/bin/activate"]
-    packed = made(Wishes(style="packed")).profile_lines("/e")["environment.setup"]
-    assert packed == ["mountpoint -q /e || squashfuse /e.squashfs /e", "source /e/bin/activate"]
+    conda = made(Wishes(style="conda")).profile_lines("/a b")["environment.setup"]
+    assert conda[0] == "export CONDA_PREFIX=$(readlink -f '/a b')"
 
 
 @pytest.mark.parametrize(

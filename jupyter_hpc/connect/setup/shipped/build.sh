@@ -1,26 +1,40 @@
-#!/bin/sh
+#!/bin/bash
 # build.sh WORK PREFIX STYLE PYTHON WHEELS SPEC KERNEL KEY MODULE... -- REQUIREMENT...
 #
-# Makes the environment PREFIX: STYLE is venv, uv, conda or packed; PYTHON a command or "" for
-# the best there is; WHEELS a folder, "no-index" for pip's own settings, or "" for the Internet;
-# SPEC a file in WORK with requirements or a conda environment, or ""; KERNEL the name under which
-# it is registered; KEY what it is made of. Lines that begin with "jupyter-hpc: " are read by
-# connect/setup/building.py; the codes of `fail` by connect/setup/failures.py.
+# Makes an environment in a new folder PREFIX.d/NUMBER; PREFIX is a link to the one in use, which
+# switch.sh leads to the new one. So whatever happens here, the one in use stays as it is. Beside
+# each folder stands NUMBER.state: "building HOST PID", "built KEY", or "used KEY" once PREFIX has
+# led to it.
+#
+# STYLE is venv, uv, conda or packed; PYTHON a command or "" for the best there is; WHEELS a
+# folder, "no-index" for pip's own settings, or "" for the Internet; SPEC a file in WORK with
+# requirements or a conda environment, or ""; KERNEL the name under which it is registered; KEY
+# what it is made of. Lines that begin with "jupyter-hpc: " are read by connect/setup/building.py;
+# the codes of `fail` by connect/setup/failures.py.
 work=$1 prefix=$2 style=$3 python=$4 wheels=$5 spec=$6 kernel=$7 key=$8
 shift 8
+env='' parent=$HOME
 say() { printf 'jupyter-hpc: %s\n' "$*"; }
-room() {
-    say "space $(df -Pk "$1" 2>/dev/null | awk 'END { print $4 }')"
-    say "inodes $(df -Pi "$1" 2>/dev/null | awk 'END { print $4 }')"
-}
 fail() {
     code=$1
     shift
     say "fault $*"
-    room "$HOME"
+    say "space $(df -Pk "$parent" 2>/dev/null | awk 'END { print $4 }')"
+    say "inodes $(df -Pi "$parent" 2>/dev/null | awk 'END { print $4 }')"
+    # Half an environment would only take room, perhaps the last there is.
+    [ -z "$env" ] || rm -rf "$env" "$env".*
+    rm -f "$work/pid"
     exit "$code"
 }
-printf '%s %s\n' "$(uname -n)" "$$" >"$work/pid" || exit 73
+me="$(uname -n) $$"
+if ! (set -C; printf '%s\n' "$me" >"$work/pid") 2>/dev/null; then
+    read -r host pid <"$work/pid"
+    if [ "$host" = "$(uname -n)" ] && [ "$pid" != "$$" ] && kill -0 "$pid" 2>/dev/null; then
+        say "fault $host"
+        exit 35
+    fi
+    printf '%s\n' "$me" >"$work/pid" || fail 28 "$work"
+fi
 
 while [ "$#" -gt 0 ] && [ "$1" != -- ]; do
     say "step Loading the module $1"
@@ -37,14 +51,58 @@ done
 shift
 
 # Where others can put another folder in its place, nothing is built.
+mkdir -p "$(dirname "$prefix")" || fail 28 "$(dirname "$prefix")"
 parent=$(dirname "$prefix")
-mkdir -p "$parent" || fail 28 "$parent"
 [ -z "$(find -L "$parent" -maxdepth 0 -perm -0002 ! -perm -1000 2>/dev/null)" ] || fail 34 "$parent"
 
 # What is there and not ours is never touched.
-if [ -e "$prefix" ] && [ ! -e "$prefix/.jupyter-hpc" ]; then
+versions=$prefix.d
+if [ -L "$prefix" ]; then
+    case $(readlink "$prefix") in "${versions##*/}"/*) ;; *) fail 26 "$prefix" ;; esac
+elif [ -e "$prefix" ] && [ ! -e "$prefix/.jupyter-hpc" ]; then
     rmdir "$prefix" 2>/dev/null || fail 26 "$prefix"
 fi
+if mkdir "$versions" 2>/dev/null; then
+    if ! chmod go-w "$versions" || ! printf 'jupyter-hpc\n' >"$versions/.jupyter-hpc"; then
+        rm -rf "$versions"
+        fail 28 "$versions"
+    fi
+fi
+[ -e "$versions" ] || [ -L "$versions" ] || fail 28 "$versions"
+if [ -L "$versions" ] || [ ! -O "$versions" ] || [ ! -e "$versions/.jupyter-hpc" ]; then
+    fail 26 "$versions"
+fi
+
+# What builds have left that were killed, or whose environment never came into use.
+number=0
+for each in "$versions"/[0-9]*.state; do
+    [ -e "$each" ] || continue
+    old=${each%.state}
+    read -r state host pid <"$each"
+    keep=
+    case $state in
+    used) keep=yes ;;
+    building)
+        if [ "$host" = "$(uname -n)" ]; then
+            ! kill -0 "$pid" 2>/dev/null || keep=yes
+        else
+            keep=$(find "$each" -mmin -1440 2>/dev/null)
+        fi
+        ;;
+    esac
+    [ "${old##*/}" -le "$number" ] || number=${old##*/}
+    if [ -z "$keep" ]; then
+        say "step Removing $old, which was never finished or used"
+        rm -rf "$old" "$old".*
+    fi
+done
+while :; do
+    number=$((number + 1))
+    env=$versions/$number
+    (set -C; printf 'building %s\n' "$me" >"$env.state") 2>/dev/null && break
+    [ -e "$env.state" ] || fail 28 "$versions"
+done
+mkdir "$env" || fail 28 "$env"
 
 usable() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null </dev/null; }
 find_python() {
@@ -66,11 +124,6 @@ find_python() {
     fail 21 "$seen"
 }
 
-mark() {
-    mkdir -p "$prefix" || fail 28 "$prefix"
-    if [ -L "$prefix" ] || [ ! -O "$prefix" ]; then fail 26 "$prefix"; fi
-    printf 'building\n' >"$prefix/.jupyter-hpc" || fail 28 "$prefix"
-}
 # pip_install PYTHON ARGUMENT...
 pip_install() {
     target=$1
@@ -90,25 +143,22 @@ pip_install() {
 case $wheels in '' | no-index) ;; *) [ -d "$wheels" ] || fail 29 "$wheels" ;; esac
 case $style in
 venv | uv | packed)
+    [ "$style" != uv ] || command -v uv >/dev/null 2>&1 || fail 25 uv
     find_python
-    say "step Making an environment with $("$found" -V 2>&1 </dev/null)"
     if [ "$style" = packed ]; then
         for tool in mksquashfs squashfuse; do
             command -v "$tool" >/dev/null 2>&1 || fail 24 "$tool"
         done
-        file=$prefix.squashfs
     fi
-    rm -rf "$prefix"
-    mark
+    say "step Making an environment with $("$found" -V 2>&1 </dev/null)"
     if [ "$style" = uv ]; then
-        uv venv --allow-existing --python "$found" "$prefix" || fail 27 "$found"
-    elif ! "$found" -m venv "$prefix"; then
-        virtualenv --no-download -p "$found" "$prefix" || fail 27 "$found"
+        uv venv --allow-existing --python "$found" "$env" || fail 27 "$found"
+    elif ! "$found" -m venv "$env"; then
+        virtualenv --no-download -p "$found" "$env" || fail 27 "$found"
     fi
-    mark
     say "step Installing JupyterLab and jupyter-hpc"
-    [ -z "$spec" ] || pip_install "$prefix/bin/python" -r "$work/$spec" || fail 30 requirements
-    pip_install "$prefix/bin/python" "$@" || fail 30 packages
+    [ -z "$spec" ] || pip_install "$env/bin/python" -r "$work/$spec" || fail 30 requirements
+    pip_install "$env/bin/python" "$@" || fail 30 packages
     ;;
 conda)
     conda=
@@ -117,46 +167,60 @@ conda)
     done
     [ -n "$conda" ] || fail 23 conda
     say "step Making an environment with $("$conda" --version 2>&1 </dev/null | head -n 1)"
-    rm -rf "$prefix"
-    mkdir -p "$(dirname "$prefix")" || fail 28 "$prefix"
-    case $conda in *micromamba) env='' ;; *) env='env' ;; esac
+    # conda wants to make the folder itself.
+    rmdir "$env"
+    case $conda in *micromamba) sub='' ;; *) sub='env' ;; esac
     if [ -n "$spec" ]; then
         # shellcheck disable=SC2086 # one word or none
-        "$conda" $env create -y -p "$prefix" -f "$work/$spec" </dev/null || fail 31 create
+        "$conda" $sub create -y -p "$env" -f "$work/$spec" </dev/null || fail 31 create
     else
-        "$conda" create -y -p "$prefix" -c conda-forge 'python>=3.10' 'jupyterlab>=4.2' ipykernel pip \
+        "$conda" create -y -p "$env" -c conda-forge 'python>=3.10' 'jupyterlab>=4.2' ipykernel pip \
             </dev/null || fail 31 create
     fi
-    mark
-    [ -x "$prefix/bin/python" ] || fail 20 none
-    usable "$prefix/bin/python" || fail 21 "$("$prefix/bin/python" -V 2>&1 </dev/null)"
+    [ -x "$env/bin/python" ] || fail 20 none
+    usable "$env/bin/python" || fail 21 "$("$env/bin/python" -V 2>&1 </dev/null)"
     say "step Installing jupyter-hpc"
-    pip_install "$prefix/bin/python" "$@" || fail 30 packages
+    pip_install "$env/bin/python" "$@" || fail 30 packages
     ;;
 esac
 
-say "step Registering the kernel $kernel"
-"$prefix/bin/python" -m ipykernel install --user --name "$kernel" \
-    --display-name "Python ($kernel)" || fail 32 "$kernel"
 say "step Looking at what was installed"
-"$prefix/bin/python" -c 'import jupyterlab, jupyter_hpc
+"$env/bin/python" -c 'import jupyterlab, jupyter_hpc
 print("jupyter-hpc: versions JupyterLab", jupyterlab.__version__, "and jupyter-hpc", jupyter_hpc.__version__)' \
     </dev/null || fail 33 import
 if [ "$style" = conda ]; then
-    "$conda" env export -p "$prefix" </dev/null >"$work/lock.new"
+    "$conda" env export -p "$env" </dev/null
+elif [ "$style" = uv ]; then
+    uv pip freeze --python "$env/bin/python"
 else
-    "$prefix/bin/python" -m pip freeze --all --disable-pip-version-check >"$work/lock.new" ||
-        uv pip freeze --python "$prefix/bin/python" >"$work/lock.new"
-fi
-grep -v -E '^(name:|prefix:)|^ *-? *jupyter[-_]hpc( @|==)' "$work/lock.new" >"$work/lock.txt"
-printf '%s\n' "$key" >"$prefix/.jupyter-hpc" || fail 28 "$prefix"
+    "$env/bin/python" -m pip freeze --all --disable-pip-version-check
+fi >"$env.lock.all" || fail 33 versions
+grep -v -E '^(name:|prefix:)|^ *-? *jupyter[-_]hpc( @|==)' "$env.lock.all" >"$env.lock" || fail 28 "$versions"
+rm -f "$env.lock.all"
+# What Jupyter's other servers offer as a kernel; switch.sh puts it in its place.
+"$env/bin/python" -m ipykernel install --prefix "$env.kernel" --name "$kernel" \
+    --display-name "Python ($kernel)" >/dev/null || fail 32 "$kernel"
+"$env/bin/python" - "$env.kernel/share/jupyter/kernels/$kernel/kernel.json" "$prefix/bin/python" <<'END' || fail 32 "$kernel"
+import json, sys
+with open(sys.argv[1]) as file:
+    spec = json.load(file)
+spec["argv"][0] = sys.argv[2]
+with open(sys.argv[1], "w") as file:
+    json.dump(spec, file, indent=1)
+END
 if [ "$style" = packed ]; then
     say "step Packing it into one file"
-    mksquashfs "$prefix" "$file.new" -noappend -no-progress -all-root >/dev/null || fail 24 mksquashfs
-    mv -f "$file.new" "$file" || fail 28 "$file"
-    rm -rf "$prefix"
-    mkdir -p "$prefix" || fail 28 "$prefix"
-    printf '%s\n' "$key" >"$file.key"
+    mksquashfs "$env" "$env.squashfs" -noappend -no-progress >/dev/null || fail 36 mksquashfs
+    rm -rf "$env"
+    # Programs of the environment begin with the line `#!ENV/bin/python`, wherever it is mounted.
+    mkdir -p "$env/bin" || fail 28 "$env"
+    { printf 'packed=%q\n' "$env" && cat "$work/packed.sh"; } >"$env/bin/activate" || fail 28 "$env"
+    # shellcheck disable=SC2016 # the variable is that of the program
+    printf '#!/bin/bash\n. %q/bin/activate && exec "$VIRTUAL_ENV/bin/python" "$@"\n' "$env" \
+        >"$env/bin/python" || fail 28 "$env"
+    chmod 755 "$env/bin/python"
 fi
+printf 'built %s\n' "$key" >"$env.state.new" || fail 28 "$versions"
+mv -f "$env.state.new" "$env.state" || fail 28 "$versions"
 rm -f "$work/pid"
 say "done"
