@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -72,11 +72,17 @@ class SessionRunner:
         """Start a command line on the login host. Raises ConnectError."""
         from jupyter_hpc.connect.files.share import visit
 
-        return await visit(await asyncio.to_thread(self._share, line, timeout))
+        return await visit(await asyncio.to_thread(self._share, {"line": line}, timeout))
 
-    def _share(self, line: str, timeout: float) -> dict[str, Any]:
+    async def start_sftp(self, *, timeout: float = 15.0) -> RemoteProcess:
+        """Start the login host's SFTP server. Raises ConnectError."""
+        from jupyter_hpc.connect.files.share import visit
+
+        return await visit(await asyncio.to_thread(self._share, {}, timeout))
+
+    def _share(self, wanted: dict[str, str], timeout: float) -> dict[str, Any]:
         try:
-            answer = ask_manager(self._record, "share", {"line": line}, timeout=timeout + 15)
+            answer = ask_manager(self._record, "share", wanted, timeout=timeout + 15)
         except Unreachable as error:
             raise _NotRun(error.message, error.hint) from error
         if answer.get("away"):
@@ -169,18 +175,26 @@ class ClusterRunner:
         A session that has served once is waited for, not left for a login of our own: raises
         Unreachable while it is away.
         """
+        return await self._started(lambda there: there.start(line, timeout=timeout))
+
+    async def start_sftp(self, *, timeout: float = 15.0) -> RemoteProcess:
+        """Start the SFTP server there; see `start`."""
+        return await self._started(lambda there: there.start_sftp(timeout=timeout))
+
+    async def _started(
+        self, start: Callable[[SessionRunner | LoginConnection], Awaitable[RemoteProcess]]
+    ) -> RemoteProcess:
         while self._sessions:
             session = self._sessions[0]
             try:
-                process = await session.start(line, timeout=timeout)
+                process = await start(session)
                 self._served = True
                 return process
             except _NotRun:
                 if self._served:
                     raise
                 self._sessions.remove(session)
-        login = await self._own_login()
-        return await login.start(line, timeout=timeout)
+        return await start(await self._own_login())
 
     async def log_in(self) -> None:
         """Make the connection now, unless a session has one. Raises ConnectError."""

@@ -26,15 +26,7 @@ class Agent:
 
     def serve(self) -> None:
         """Answer until the other end is gone."""
-        while True:
-            asked = self._wire.receive_value()
-            try:
-                getattr(self, f"do_{asked['do']}")(asked)
-            except OSError as error:
-                name = f"{error.filename}: " if isinstance(error.filename, str) else ""
-                self._wire.send_value({"refused": f"{name}{reason(error)}"})
-            except (BadName, ValueError) as error:
-                self._wire.send_value({"refused": str(error)})
+        answer_all(self._wire, self)
 
     def do_look(self, asked: dict[str, Any]) -> None:
         """What a path is: "d", "f" or ""."""
@@ -84,6 +76,19 @@ class Agent:
     def do_remove(self, asked: dict[str, Any]) -> None:
         """Delete what is below a folder and named."""
         self._wire.send_value(remove_all(Tree(asked["root"]), asked["paths"]))
+
+
+def answer_all(wire: Wire, agent: Any) -> None:
+    """Let the methods do_… answer what is asked, until the other end is gone (Broken)."""
+    while True:
+        asked = wire.receive_value()
+        try:
+            getattr(agent, f"do_{asked['do']}")(asked)
+        except OSError as error:
+            name = f"{error.filename}: " if isinstance(error.filename, str) else ""
+            wire.send_value({"refused": f"{name}{reason(error)}"})
+        except (BadName, ValueError) as error:
+            wire.send_value({"refused": str(error)})
 
 
 def remove_all(tree: Tree, paths: list[str]) -> list[list[str]]:

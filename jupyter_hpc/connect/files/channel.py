@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
@@ -32,6 +33,8 @@ class Starter(Protocol):
 
     async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess: ...
 
+    async def start_sftp(self, *, timeout: float = 15.0) -> RemoteProcess: ...
+
 
 class Streams:
     """stdin and stdout of a remote process; read and write block, and are for one thread each."""
@@ -40,7 +43,9 @@ class Streams:
         self._process = process
         self._loop = asyncio.get_running_loop()
         self._changed = threading.Condition()
-        self._arrived: list[bytes] = []
+        self._arrived: deque[bytes] = deque()
+        #: So much of the first piece has been read.
+        self._start = 0
         self._size = 0
         self._held_up = False
         self._leaving = 0
@@ -85,22 +90,29 @@ class Streams:
                 self._changed.wait_for(lambda: self._arrived or self._ended)
                 if not self._arrived:
                     break
-                arrived, self._arrived = self._arrived, []
-                self._size = 0
-                go_on, self._held_up = self._held_up, False
+                size -= self._take(pieces, size)
+                go_on = self._held_up and self._size < _MAX_WAITING_BYTES // 2
+                if go_on:
+                    self._held_up = False
             if go_on:
                 self._call(self._process.resume_reading)
-            data = b"".join([*pieces, *arrived])
-            if len(data) >= size + sum(map(len, pieces)):
-                wanted = size + sum(map(len, pieces))
-                if len(data) > wanted:
-                    with self._changed:
-                        self._arrived.insert(0, data[wanted:])
-                        self._size += len(data) - wanted
-                return data[:wanted]
-            size -= sum(map(len, arrived))
-            pieces = [data]
-        return b"".join(pieces)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _take(self, pieces: list[bytes], size: int) -> int:
+        """Move up to `size` bytes of what has arrived; only what is moved is copied."""
+        taken = 0
+        while self._arrived and taken < size:
+            first = self._arrived[0]
+            end = min(len(first), self._start + size - taken)
+            whole = self._start == 0 and end == len(first)
+            pieces.append(first if whole else first[self._start : end])
+            taken += end - self._start
+            if end == len(first):
+                self._arrived.popleft()
+                end = 0
+            self._start = end
+        self._size -= taken
+        return taken
 
     def write(self, data: bytes) -> None:
         """Send it; waits while much is on its way. Raises OSError at the end."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol, TypeVar
 
 from jupyter_hpc.connect.files.channel import Starter, open_agent
 from jupyter_hpc.connect.files.frames import Broken, Refused, Wire
-from jupyter_hpc.errors import CommandFailed, ConnectError, Unreachable
+from jupyter_hpc.connect.files.sftp_channel import open_sftp
+from jupyter_hpc.errors import CommandError, CommandFailed, ConnectError, Unreachable
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -25,6 +30,36 @@ class Reconnecting(Starter, Protocol):
         ...
 
 
+class _Opening:
+    """Opens the far end, over SFTP where no program of ours can run there."""
+
+    def __init__(self, starter: Starter) -> None:
+        self._starter = starter
+        self._only_sftp = False
+
+    @contextlib.asynccontextmanager
+    async def far_end(self) -> AsyncIterator[Wire]:
+        """Raises ConnectError and CommandError."""
+        async with contextlib.AsyncExitStack() as stack:
+            if not self._only_sftp:
+                try:
+                    wire = await stack.enter_async_context(open_agent(self._starter))
+                except CommandError as refusal:
+                    wire = await self._instead(stack, refusal)
+            else:
+                wire = await stack.enter_async_context(open_sftp(self._starter))
+            yield wire
+
+    async def _instead(self, stack: contextlib.AsyncExitStack, refusal: CommandError) -> Wire:
+        try:
+            wire = await stack.enter_async_context(open_sftp(self._starter))
+        except ConnectError as error:
+            raise CommandFailed(f"{refusal.message} {error.message}", refusal.hint) from error
+        self._only_sftp = True
+        _log.info("files go over SFTP: %s", refusal.message)
+        return wire
+
+
 async def transfer(
     starter: Reconnecting, work: Callable[[Wire], T], cut: Callable[[str], None]
 ) -> T:
@@ -33,9 +68,10 @@ async def transfer(
     `cut` is told of each. Raises ConnectError, CommandError and UsageError.
     """
     begun = False
+    opening = _Opening(starter)
     for pause in (*_PAUSES, None):
         try:
-            async with open_agent(starter) as wire:
+            async with opening.far_end() as wire:
                 begun = True
                 return await asyncio.to_thread(work, wire)
         except Refused as error:

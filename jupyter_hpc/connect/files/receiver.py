@@ -69,8 +69,8 @@ class Receiver:
         os.umask(self._umask)
 
     def wanted(self, *, checksum: bool) -> list[Any]:
-        """For each entry: "same", "whole", ["part", size, sha256], ["sha256", value] (the same
-        size is there) or ["left", reason]."""
+        """For each entry: "same", "whole", ["part", size, sha256, tied], ["sha256", value] (the
+        same size is there) or ["left", reason]. `tied`: the part is of a file of this time."""
         return [self._want(index, checksum) for index in range(len(self._entries))]
 
     def _want(self, index: int, checksum: bool) -> Any:
@@ -106,9 +106,10 @@ class Receiver:
         if entry.size > SMALL_BYTES:
             with contextlib.suppress(OSError):
                 fd = self._tree.open_part(parts, resume=True)
-                grown = os.fstat(fd).st_size
-                if 0 < grown <= entry.size:
-                    return ["part", grown, _digest(fd, grown)]
+                state = os.fstat(fd)
+                if 0 < state.st_size <= entry.size:
+                    tied = state.st_mtime_ns // _SECOND == entry.mtime // _SECOND
+                    return ["part", state.st_size, _digest(fd, state.st_size), tied]
                 os.close(fd)
         return "whole"
 
@@ -233,6 +234,8 @@ class Receiver:
         finally:
             if fd >= 0:
                 with contextlib.suppress(OSError):
+                    self._tie(fd, entry)
+                with contextlib.suppress(OSError):
                     os.close(fd)
 
     def _begin(self, parts: list[str], offset: int) -> tuple[int, Any]:
@@ -259,7 +262,7 @@ class Receiver:
             self._fail(wire, index, payload[4:].decode("utf-8", "replace"))
         elif kind != END:
             raise Broken("a frame came out of order")
-        elif index not in self.failed and (size != entry.size or payload != got):
+        elif index not in self.failed and (size != entry.size or payload not in (b"", got)):
             self._fail(wire, index, "what arrived is not what was sent")
         elif index not in self.failed:
             try:
@@ -277,6 +280,10 @@ class Receiver:
     def _settle(self, fd: int, entry: Entry) -> None:
         if hasattr(os, "fchmod"):
             os.fchmod(fd, entry.mode & 0o777 & ~self._umask)
+        self._tie(fd, entry)
+
+    def _tie(self, fd: int, entry: Entry) -> None:
+        """The time of the file, by which a part of it, too, is known again."""
         if os.utime in os.supports_fd:
             os.utime(fd, ns=(entry.mtime, entry.mtime))
 

@@ -126,7 +126,8 @@ class Sender:
         digest = hashlib.sha256()
         if isinstance(want, list) and want[0] == "part" and want[1] <= entry.size:
             known = self._digest(fd, want[1])
-            if known.hexdigest() == want[2]:
+            # Without a sum the other end knows by other signs that it is of this very file.
+            if not want[2] or known.hexdigest() == want[2]:
                 digest, offset = known, want[1]
                 self._tell(index, offset)
             else:

@@ -238,11 +238,15 @@ class SessionActions:
         }
 
     async def share(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """A command line on the login host, whose streams another program gets."""
+        """A command line on the login host, or its SFTP, whose streams another program gets."""
         supervisor = self._manager.supervisor
         if supervisor is None or not supervisor.connected:
             return {"away": "The session is not connected to the login host just now."}
-        process = await supervisor.login.start(str(parameters["line"]))
+        line = parameters.get("line")
+        if line is None:
+            process = await supervisor.login.start_sftp()
+        else:
+            process = await supervisor.login.start(str(line))
         return {**await Shared(process).offer(), "host": supervisor.login.host}
 
     def _token(self) -> str:

@@ -57,6 +57,12 @@ class SshConnection:
         return self._hop.connection.is_closed()
 
     async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess:
+        return await self._start(line, timeout)
+
+    async def start_sftp(self, *, timeout: float = 15.0) -> RemoteProcess:
+        return await self._start(None, timeout)
+
+    async def _start(self, line: str | None, timeout: float) -> RemoteProcess:
         end = asyncio.get_running_loop().time() + timeout
         while True:
             taken, process = self._places(), ChannelProcess()

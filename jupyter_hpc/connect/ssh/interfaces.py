@@ -123,6 +123,10 @@ class Connection(Protocol):
         """Start a command line of runner.command_line. Raises ConnectError."""
         ...
 
+    async def start_sftp(self, *, timeout: float = 15.0) -> RemoteProcess:
+        """The host's SFTP server; its streams speak SFTP. Raises ConnectError."""
+        ...
+
     async def wait_closed(self) -> None:
         """Returns when the connection is gone, for whatever reason."""
         ...

@@ -172,6 +172,9 @@ class MasterLogin:
     async def start(self, line: str, *, timeout: float = 15.0) -> RemoteProcess:
         return await self._spawn([*self.command(), self.host, line])
 
+    async def start_sftp(self, *, timeout: float = 15.0) -> RemoteProcess:
+        return await self._spawn([*self.command(), "-s", self.host, "sftp"])
+
     async def open_tcp(self, host: str, port: int, *, timeout: float = 15.0) -> BytePipe:
         process = await self._spawn(self.forward_command(host, port))
         # A refusal ends the command at once; a connection stays silent until it is used.

@@ -281,9 +281,10 @@ class ChannelProcess(ChannelPipe, asyncssh.SSHClientSession[bytes]):
     ended_at = float("-inf")
 
     async def open(
-        self, connection: asyncssh.SSHClientConnection, line: str, timeout: float
+        self, connection: asyncssh.SSHClientConnection, line: str | None, timeout: float
     ) -> None:
-        """Start `line`; a session that opens when nobody waits any more is closed at once.
+        """Start `line`, or SFTP without one; a session that opens when nobody waits any more is
+        closed at once.
 
         To give up the question itself would leave an open session on the server, which allows
         only so many on one connection.
@@ -292,6 +293,7 @@ class ChannelProcess(ChannelPipe, asyncssh.SSHClientSession[bytes]):
             connection.create_session(
                 lambda: self,
                 command=line,
+                subsystem="sftp" if line is None else None,
                 encoding=None,
                 window=WINDOW_BYTES,
                 max_pktsize=MAX_PACKET_BYTES,

@@ -18,6 +18,7 @@ from jupyter_hpc.connect.files.transfer import Options, Plan, Watcher, look, pul
 from jupyter_hpc.connect.files.tree import leads_inside, part_name
 from jupyter_hpc.errors import UsageError
 from tests.connect.files.far_end import far_end
+from tests.connect.files.sftp_host import sftp_end, sums
 
 NASTY = ["-rf", "new\nline", "größe 日本", " blank ", "quote'\"$(x)", ".hidden", "back\\slash"]
 
@@ -40,9 +41,10 @@ class Heard(Watcher):
         self.size += size
 
 
-@pytest.fixture
-def wire() -> Iterator[Wire]:
-    with far_end() as opened:
+@pytest.fixture(params=["python", "sftp"])
+def wire(request: pytest.FixtureRequest) -> Iterator[Wire]:
+    """The far end: the program that is sent along, and a host that only speaks SFTP."""
+    with far_end() if request.param == "python" else sftp_end(sums) as opened:
         yield opened
 
 
@@ -93,9 +95,12 @@ def test_a_folder_goes_there_and_comes_back(wire: Wire, source: Path, tmp_path: 
     assert again.moved == [] and again.same == len(NASTY) + 5
 
 
-def test_a_part_is_gone_on_with_only_if_it_is_the_beginning(
-    wire: Wire, source: Path, tmp_path: Path
-) -> None:
+def test_a_part_is_gone_on_with_only_if_it_is_the_beginning(source: Path, tmp_path: Path) -> None:
+    with far_end() as wire:
+        _parts_of_the_file(wire, source, tmp_path)
+
+
+def _parts_of_the_file(wire: Wire, source: Path, tmp_path: Path) -> None:
     target = tmp_path / "there"
     target.mkdir()
     part = target / part_name("big")
@@ -190,7 +195,7 @@ def test_sync_deletes_only_when_told_and_a_dry_run_changes_nothing(
 
 
 def test_what_cannot_be_written_is_said(wire: Wire, source: Path, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="SCRATCH_OF_NOBODY is not set"):
+    with pytest.raises(Refused, match="SCRATCH_OF_NOBODY"):
         look(wire, "$SCRATCH_OF_NOBODY/x")
     assert look(wire, str(source))[1] == "d"
     done = pull(wire, [("/nowhere/at/all", None)], str(tmp_path / "x"), Options(), Heard())

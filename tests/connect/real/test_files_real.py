@@ -143,6 +143,55 @@ def _grown(folder: Path) -> None:
     eventually(grown, "a part of the file", seconds=60)
 
 
+def test_a_host_that_only_speaks_sftp_and_one_without_python(
+    cluster: Cluster, source: Path, tmp_path: Path
+) -> None:
+    keys = cluster.home("alice") / ".ssh/authorized_keys"
+    folder = cluster.home("alice") / "files"
+    before = keys.read_text()
+    tools = cluster.home("alice") / "tools"
+    data = os.urandom(12_000_000)
+    (tmp_path / "big").write_bytes(data)
+    with FaultProxy(cluster.slot.login_address, 22) as network:
+        laptop = make_laptop(cluster.folders, "alice", "files-sftp", login_port=network.port)
+        laptop.write_profile("mini")
+        try:
+            keys.write_text(
+                "".join(f'command="internal-sftp" {line}\n' for line in before.splitlines())
+            )
+            sent = run(laptop, "push", str(source), "mini:files/")
+            assert sent.returncode == 0, sent.stderr
+            assert content(folder / "data") == content(source)
+            back = run(laptop, "pull", "mini:files/data", str(tmp_path / "back"))
+            assert back.returncode == 0, back.stderr
+            assert content(tmp_path / "back") == content(source)
+            network.rate = 3_000_000
+            with subprocess.Popen(
+                command("push", str(tmp_path / "big"), "mini:files/big"),
+                env=environment(laptop), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            ) as process:  # fmt: skip
+                _grown(folder)
+                network.reset()
+                network.rate = 0
+                out, err = process.communicate(timeout=90)
+            assert process.returncode == 0 and "Cut: " in err and "1 file copied" in out, err
+            assert (folder / "big").read_bytes() == data and not list(folder.glob(".jhpc*"))
+            asked = run(laptop, "pull", "mini:$SCRATCH/x", str(tmp_path))
+            assert "a host that only speaks SFTP does not know $SCRATCH" in asked.stderr
+
+            keys.write_text(before)
+            tools.mkdir()
+            for name in ("sh", "bash", "head", "sha256sum"):
+                (tools / name).symlink_to(f"/usr/bin/{name}")
+            (cluster.home("alice") / ".bashrc").write_text("PATH=$HOME/tools\n")
+            same = run(laptop, "sync", "--checksum", str(source), "mini:files/data")
+            assert same.returncode == 0 and "nothing differs" in same.stdout, same.stderr
+        finally:
+            keys.write_text(before)
+            cluster.run("login1", ["rm", "-rf", "files", "tools", ".bashrc"], user="alice")
+
+
 def test_a_full_home_and_a_transfer_host(
     healed_cluster: Cluster, laptop: Laptop, source: Path
 ) -> None:
