@@ -23,6 +23,7 @@ from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.results import exit_code
 from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts, read_scripts
 from jupyter_hpc.cli.hosts import Host, open_host
+from jupyter_hpc.cli.job_upload import sending
 from jupyter_hpc.cli.proposing import note_of, show_proposal
 from jupyter_hpc.cli.resources import CpuCount
 from jupyter_hpc.clusters import Profile
@@ -155,7 +156,7 @@ async def _submit(
             stops = has_errors(prepared.findings) and not prepared.force
             return PreflightFailed.exit_code if stops else 0
         _tell_cost(prepared)
-        done = await batch.submit(prepared, host.runner, client)
+        done = await batch.submit(prepared, host.runner, client, sending(host))
         for message in done.messages:
             click.echo(printable(message), err=True)
         click.echo(json.dumps(done.to_json()) if as_json else done.job_id)

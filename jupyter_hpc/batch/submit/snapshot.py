@@ -6,7 +6,7 @@ import io
 import json
 import tarfile
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from jupyter_hpc.batch.convert.reading import companion_bytes
@@ -19,8 +19,13 @@ from jupyter_hpc.errors import CommandFailed
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.text import printable
 
-#: A file that is large and lies here is sent in pieces of one archive all the same.
 _UPLOAD_SECONDS = 600.0
+
+#: A larger archive goes as a file, which a cut does not lose; a smaller one with the command.
+_MAX_WITH_COMMAND_BYTES = 4_000_000
+
+#: Makes these bytes a file of this path there; False if it cannot, and another way is taken.
+Send = Callable[[bytes, str], Awaitable[bool]]
 
 
 def run_files(
@@ -85,17 +90,27 @@ def archive(files: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
     return buffer.getvalue()
 
 
-async def create_run_folder(runner: Runner, folder: str, files: Mapping[str, bytes]) -> None:
-    """Make the folder where the runner runs; it appears whole or not at all."""
+async def create_run_folder(
+    runner: Runner, folder: str, files: Mapping[str, bytes], send: Send | None = None
+) -> None:
+    """Make the folder where the runner runs; it appears whole or not at all.
+
+    `send` is a better way for much data than the runner's, where there is one.
+    """
+    data, stdin = archive(files, ("logs", "output", "checkpoints")), "-"
+    large = len(data) > _MAX_WITH_COMMAND_BYTES
+    if send is not None and large and await send(data, f"{folder}.tar"):
+        data, stdin = b"", f"{folder}.tar"
     script = (
         'umask 077; [ ! -e "$1" ] && mkdir -p -- "$(dirname -- "$1")" && '
         'mkdir -- "$1.draft" && '
         # The clock of a laptop may be wrong: with -m all times are those of the cluster.
-        'tar -xmof - -C "$1.draft" && mv -- "$1.draft" "$1" || { rm -rf -- "$1.draft"; exit 1; }'
+        'tar -xmof "$2" -C "$1.draft" && mv -- "$1.draft" "$1" || code=1; '
+        'rm -rf -- "$1.draft" "$1.tar"; exit "${code:-0}"'
     )
     done = await runner.run(
-        ["sh", "-c", script, "sh", folder],
-        stdin=archive(files, ("logs", "output", "checkpoints")),
+        ["sh", "-c", script, "sh", folder, stdin],
+        stdin=data,
         timeout=_UPLOAD_SECONDS,
     )
     if not done.ok:

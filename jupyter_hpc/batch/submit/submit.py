@@ -60,6 +60,7 @@ from jupyter_hpc.batch.submit.runs import (
     uploaded_run_folder,
 )
 from jupyter_hpc.batch.submit.snapshot import (
+    Send,
     as_json,
     create_run_folder,
     notify_file,
@@ -262,17 +263,18 @@ def prepared_job(
     )
 
 
-async def submit(prepared: Prepared, runner: Runner, client: SlurmClient) -> SubmittedJob:
-    """Freeze the run and put it into the queue.
+async def submit(
+    prepared: Prepared, runner: Runner, client: SlurmClient, send: Send | None = None
+) -> SubmittedJob:
+    """Freeze the run and put it into the queue. `send`: see snapshot.create_run_folder.
 
-    Raises SubmitRejected (exit 4) if Slurm refuses it after all, PreflightFailed (exit 5) for
-    errors that were found before; then no run folder stays.
-    """
+    Raises SubmitRejected (exit 4) if Slurm refuses it, PreflightFailed (exit 5) for errors that
+    were found before; then no run folder stays."""
     job = prepared.job
     if not prepared.force:
         stop_for_errors(prepared.findings)
     await pack(runner, prepared.packings)
-    await create_run_folder(runner, job.run_dir, prepared.files)
+    await create_run_folder(runner, job.run_dir, prepared.files, send)
     path = f"{job.run_dir}/{stem(job.notebook)}.sbatch"
     try:
         submitted = await client.submit_file(path)

@@ -24,8 +24,9 @@ SAME = b"K"  #: a file that is there already, seen by its content: index
 WOULD = b"W"  #: a file that would be sent, in a dry run: index
 LAST = b"Z"  #: no more files
 
-#: Bytes of one data frame.
-BLOCK_BYTES = 1 << 18
+#: Bytes of one data frame: with its head it fills sixteen packets of SSH, and leaves no small
+#: one behind, which would cost as much as a full one (connect/ssh/pipe.py, PIECE_BYTES).
+BLOCK_BYTES = 16 * 32576 - 5
 #: Files up to this size travel in one frame.
 SMALL_BYTES = 1 << 16
 #: No frame of ours is longer; the list of a million files is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,3 +96,27 @@ async def test_a_refused_job_leaves_nothing_and_an_accepted_one_is_never_lost(
     queue.answer = Submitted("12", "")
     done = await submit(prepared, _NoNotes(), queue)
     assert done.job_id == "12" and "was not noted" in done.messages[0]
+
+
+async def test_much_data_is_sent_as_a_file_which_does_not_stay(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    sent: list[str] = []
+
+    async def send(data: bytes, path: str) -> bool:
+        sent.append(path)
+        if works:
+            Path(path).write_bytes(data)
+        return works
+
+    large = os.urandom(5_000_000)
+    for works in (True, False):
+        folder = tmp_path / f"run-{works}"
+        await create_run_folder(runner, str(folder), {"large": large, "a.sh": b"#!/bin/sh\n"}, send)
+        assert (folder / "large").read_bytes() == large and sent[-1] == f"{folder}.tar"
+        with pytest.raises(CommandFailed):
+            await create_run_folder(runner, str(folder), {"large": large}, send)
+    await create_run_folder(runner, str(tmp_path / "small"), {"a": b"x"}, send)
+    assert len(sent) == 4
+    found = sorted(path.name for path in tmp_path.iterdir())
+    assert found == ["run-False", "run-True", "small"]

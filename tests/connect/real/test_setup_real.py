@@ -231,7 +231,8 @@ def test_conda_and_one_packed_file_with_tools_that_are_played(
     assert not (account / ENV).exists()
 
 
-@pytest.mark.parametrize("style", ["uv", pytest.param("venv", marks=pytest.mark.faults)])
+@pytest.mark.faults
+@pytest.mark.parametrize("style", ["uv", "venv"])
 @pytest.mark.timeout(900)
 def test_from_a_bare_account_to_a_session_with_panels(
     cluster: Cluster, account: Path, style: str
