@@ -54,7 +54,7 @@ def _run(desk: Desk, site: Site) -> None:
     log = desk.hpc("log", job, "--on", desk.name)
     assert f"worked in {site.works_in}" in log, log
     module = "3.11" if "--module" in site.setup else "no module"
-    assert f"python of {_ENVIRONMENT} after {module}" in log, log
+    assert f"python of {_ENVIRONMENT}.d/1 after {module}" in log, log
     desk.hpc("results", job, "--on", desk.name, "-o", "back")
     back = {path.name: path for path in (desk.folder / "back").rglob("*") if path.is_file()}
     assert back["w.txt"].read_text() == "seven"
