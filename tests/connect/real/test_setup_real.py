@@ -156,7 +156,7 @@ def test_each_fault_is_named(cluster: Cluster, laptop: Laptop, account: Path) ->
     wrong = fault("--module", "python/9")
     assert "The module 'python/9' cannot be loaded" in wrong and "There are: python/3.11" in wrong
     assert "neither conda nor mamba" in fault("--style", "conda")
-    assert "mksquashfs is not there" in fault("--style", "packed")
+    assert "has no uv on its PATH" in fault("--style", "uv")
     assert "/nowhere is not there" in fault("--wheels", "/nowhere")
     (account / "wheels" / "rich-99.0.0-py3-none-any.whl").unlink()
     assert "no package 'rich" in fault("--wheels", WHEELS)
@@ -193,20 +193,12 @@ fi
     "$4/bin/python" -m pip install -q --no-index -f /home/alice/wheels jupyterlab ipykernel
 """
 
-#: Pack and mount without a file system: the mount is a copy.
-PACKERS = {
-    "mksquashfs": '#!/bin/sh\ntar -C "$1" -cf "$2" .\n',
-    "squashfuse": '#!/bin/sh\ntar -C "$2" -xf "$1"\n',
-}
-
 
 @pytest.mark.faults
 @pytest.mark.timeout(600)
-def test_conda_and_one_packed_file_with_tools_that_are_played(
-    laptop: Laptop, account: Path
-) -> None:
+def test_conda_with_a_tool_that_is_played(laptop: Laptop, account: Path) -> None:
     (account / "bin").mkdir()
-    for name, text in {"conda": CONDA, **PACKERS}.items():
+    for name, text in {"conda": CONDA}.items():
         (account / "bin" / name).write_text(text)
         (account / "bin" / name).chmod(0o755)
     (account / ".bash_profile").write_text('PATH="$HOME/bin:$PATH"\n')
@@ -215,20 +207,55 @@ def test_conda_and_one_packed_file_with_tools_that_are_played(
     assert (
         "Making an environment with conda 24.1.0" in made.stdout and "It starts on" in made.stdout
     )
-    assert f"export CONDA_PREFIX=/home/alice/{ENV}" in _environment(laptop)["setup"]
+    assert f"CONDA_PREFIX=$(readlink -f /home/alice/{ENV})" in _environment(laptop)["setup"][0]
     lock = laptop.home / "lock.yml"
     assert _setup(laptop, "--export", str(lock)).returncode == 0
     assert "python=3.11" in lock.read_text() and "alice" not in lock.read_text()
     again = _setup(laptop, "-f", str(lock), "--wheels", WHEELS, "--no-job")
     assert again.returncode == 0, again.stdout + again.stderr
-    packed = _setup(laptop, "--style", "packed", "--wheels", WHEELS)
-    assert packed.returncode == 0, packed.stdout + packed.stderr
-    assert "Packing it into one file" in packed.stdout and "It starts on" in packed.stdout
-    assert "The profile's lines before were" in packed.stderr
-    assert (account / f"{ENV}.squashfs").exists()
+    gone = _setup(laptop, "--style", "conda", "--remove")
+    assert gone.returncode == 0 and not (account / ENV).exists(), gone.stderr
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+def test_one_packed_file_is_mounted_for_each_job(
+    cluster: Cluster, laptop: Laptop, account: Path
+) -> None:
+    if not all(map(shutil.which, ("mksquashfs", "squashfuse", "fusermount"))):
+        pytest.skip("squashfs-tools and squashfuse are not installed")
+    made = _setup(laptop, "--style", "packed", "--wheels", WHEELS)
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert "Packing it into one file" in made.stdout and "It starts on" in made.stdout
+    env = account / f"{ENV}.d/1"
+    assert Path(f"{env}.squashfs").exists() and len(list(env.rglob("*"))) == 3
+    assert _environment(laptop)["setup"] == [f"source /home/alice/{ENV}/bin/activate"]
+    # Two jobs side by side, the first of which ends before the second one asks again.
+    say = f"source {ENV}/bin/activate && python -c 'import jupyterlab, sys; print(sys.prefix)'"
+    script = f"#!/bin/bash\n{say}\nwhile [ ! -e go ]; do sleep 0.2; done\n{say}\n"
+    asked = ["sbatch", "--parsable", "--time=5", "--output=job-%j.out", "--nodelist=gpu01"]
+    jobs = [
+        cluster.run("login1", asked, user="alice", input=script).stdout.strip() for _ in range(2)
+    ]
+
+    def lines(job: str) -> list[str]:
+        out = account / f"job-{job}.out"
+        return out.read_text().splitlines() if out.exists() else []
+
+    eventually(lambda: all(lines(job) for job in jobs), "both jobs run in it", seconds=60)
+    cluster.run("login1", ["scancel", jobs[0]], user="alice")
+    eventually(lambda: jobs[0] not in " ".join(cluster.jobs()), "one job ends", seconds=60)
+    (account / "go").touch()
+    eventually(lambda: len(lines(jobs[1])) == 2, "the other one keeps it", seconds=60)
+    assert len(set(lines(jobs[1]))) == 1 and lines(jobs[0])[0] != lines(jobs[1])[0]
+    # What the jobs have left mounted is taken away by the next.
+    eventually(lambda: cluster.jobs() == [], "no job is left", seconds=60)
+    third = ["srun", "--nodelist=gpu01", "bash", "-c", f"{say}; ls /tmp | grep jupyter-hpc-env"]
+    said = cluster.run("login1", third, user="alice", timeout=60).stdout.splitlines()
+    assert len(said) == 2 and said[0] == f"/tmp/{said[1]}", said
     gone = _setup(laptop, "--style", "packed", "--remove")
-    assert gone.returncode == 0 and not (account / f"{ENV}.squashfs").exists(), gone.stderr
-    assert not (account / ENV).exists()
+    assert gone.returncode == 0 and not (account / f"{ENV}.d").exists(), gone.stderr
+    cluster.run("login1", ["sh", "-c", "rm -f job-*.out go"], user="alice")
 
 
 @pytest.mark.faults

@@ -6,6 +6,7 @@ The environment in use has to stay until the new one is whole.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -192,6 +193,36 @@ def test_a_folder_of_an_earlier_release_goes_aside_when_the_new_one_is_there(
     assert made.build("key1")[0] == 0 and (made.prefix / ".jupyter-hpc").exists()
     assert made.switch(1).returncode == 0 and made.in_use().endswith("/1")
     assert made.sweep() == f"removed={made.versions}/0\n"
+
+
+def test_packing_needs_its_tools(account: Account, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("bash", "sh", "uname", "mkdir", "dirname", "find", "readlink", "rm", "chmod", "df",
+                 "awk", "mv", "ls", "cat"):  # fmt: skip
+        found = shutil.which(name)
+        assert found is not None
+        (tools / name).symlink_to(found)
+    words = [word if word != "venv" else "packed" for word in account.words]
+    done = subprocess.run(
+        [*words, "key2", "--", "x"], env={**account.environment, "PATH": str(tools)}, text=True,
+        capture_output=True, timeout=30,
+    )  # fmt: skip
+    assert done.returncode == 24 and "fault mksquashfs" in done.stdout
+    assert account.in_use().endswith("/1")
+
+
+def test_a_switch_that_fails_changes_nothing(account: Account) -> None:
+    assert account.build("key2")[0] == 0
+    kernels = account.home / ".local/share/jupyter/kernels"
+    aside = kernels.rename(kernels.with_name("aside"))
+    kernels.write_text("in the way")
+    done = account.switch(2)
+    assert done.returncode == 28 and f"fault {kernels}" in done.stdout
+    assert account.in_use().endswith("/1") and account.look()["made_of"] == "key1"
+    kernels.unlink()
+    aside.rename(kernels)
+    assert account.switch(2).returncode == 0 and account.in_use().endswith("/2")
 
 
 def test_removing_leaves_nothing(account: Account) -> None:
