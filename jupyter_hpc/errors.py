@@ -32,6 +32,7 @@ HpcError
  · ConversionRefused       a notebook cannot become a script without changing its meaning (exit 3)
  · PreflightFailed         a job would fail, and was not queued (exit 5 in submit)
  · GpuUnavailable          no GPU data can be had, with the reason
+   · NoGpu                 because there is none here
 """
 
 from __future__ import annotations
@@ -198,3 +199,7 @@ class PreflightFailed(HpcError):
 
 class GpuUnavailable(HpcError):
     """No GPU data can be had; the message says which part is missing."""
+
+
+class NoGpu(GpuUnavailable):
+    """There is no GPU here, which is no fault: a job without one, a machine without one."""

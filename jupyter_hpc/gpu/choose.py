@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from jupyter_hpc.errors import GpuUnavailable
+from jupyter_hpc.errors import GpuUnavailable, NoGpu
 from jupyter_hpc.gpu import amd
 from jupyter_hpc.gpu.nvml import NvmlSource
 from jupyter_hpc.gpu.sample import GpuSource
@@ -53,7 +53,7 @@ def _explained(error: GpuUnavailable, sys: Path) -> GpuUnavailable:
     """Tell a machine without any GPU from one whose driver is missing."""
     if "libnvidia-ml" not in error.message or _has_nvidia_hardware(sys):
         return error
-    return GpuUnavailable(
+    return NoGpu(
         "This machine has no GPU.",
         "Start the session on a node with GPUs to see them here.",
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jupyter_hpc.errors import GpuUnavailable
+from jupyter_hpc.errors import NoGpu
 
 _NO_DEVICE = frozenset({"", "-1", "nodevfiles", "none", "void"})
 
@@ -23,9 +23,9 @@ class Wanted:
     entries: tuple[str, ...] = ()
 
 
-def no_gpu_in_job() -> GpuUnavailable:
+def no_gpu_in_job() -> NoGpu:
     """The error of a job that did not ask for a GPU."""
-    return GpuUnavailable(
+    return NoGpu(
         "This job has no GPU.",
         "Start the session with one, for instance with --gpus 1 or a preset that has GPUs.",
     )
@@ -42,7 +42,7 @@ def wanted_devices(
 
     The first of `variables` that is set decides. Otherwise `allocated`, the list that
     the scheduler gave this job. In a job for which neither is known there is no GPU;
-    outside a job every GPU of the machine is shown. Raises GpuUnavailable when the
+    outside a job every GPU of the machine is shown. Raises NoGpu when the
     environment says that there is none.
     """
     for variable in variables:

@@ -31,12 +31,15 @@ async def test_the_session_says_that_there_is_no_job(ask: Ask) -> None:
     assert session["features"]["gpus"] is True
 
 
-@pytest.mark.parametrize("path", ["gpus", "gpus/history"])
-async def test_no_gpu_is_a_sentence(ask: Ask, path: str) -> None:
-    status, error = await ask(path)
-    check(error, "Error")
-    assert (status, error["message"]) == (503, "This machine has no GPU.")
-    assert error["hint"]
+async def test_no_gpu_is_a_sentence_and_no_fault(ask: Ask) -> None:
+    status, answer = await ask("gpus")
+    check(answer, "Gpus")
+    assert (status, answer["gpus"], answer["stale"]) == (200, [], False)
+    assert answer["problem"]["message"] == "This machine has no GPU."
+    assert answer["problem"]["hint"]
+    status, history = await ask("gpus/history")
+    check(history, "GpuHistory")
+    assert (status, history["times"], history["gpus"]) == (200, [], [])
 
 
 @pytest.mark.parametrize("path", ["jobs", "jobs/12", "jobs/12/log", "jobs/12/gpus", "partitions"])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
-from jupyter_hpc.errors import GpuUnavailable, HpcError, UsageError
+from jupyter_hpc.errors import GpuUnavailable, HpcError, NoGpu, UsageError
 from jupyter_hpc.gpu.history import COARSE_SECONDS, HistoryView
 from jupyter_hpc.gpu.sample import GpuReading, GpuSource, Sample
 from jupyter_hpc.gpu.sampler import GpuSampler
@@ -52,11 +52,16 @@ class GpuService:
         return self._sampler
 
     async def read(self) -> dict[str, object]:
-        """The newest sample; raises the reason when there has never been one."""
+        """The newest sample; raises the reason when there has never been one.
+
+        That there is no GPU here is an answer with a `problem` and without GPUs.
+        """
         sampler = self.start()
         if sampler.sample is None and sampler.failure is None:
             await self.sampled.wait(FIRST_SAMPLE_SECONDS)
         sample, failure = sampler.sample, sampler.failure
+        if sample is None and isinstance(failure, NoGpu):
+            sample = Sample(time.time(), ())
         if sample is None:
             raise failure or GpuUnavailable(
                 "The GPU driver is slow to answer the first question.", "Wait a moment."
@@ -142,7 +147,7 @@ def describe_sample(
         "driver": driver,
         "taken_at": sample.taken_at,
         "age": max(0.0, time.time() - sample.taken_at),
-        "stale": failure is not None,
+        "stale": failure is not None and bool(sample.gpus),
         "problem": problem_of(failure),
         "interval": interval,
         "gpus": [_described(gpu, owners, idle_since(gpu.id)) for gpu in sample.gpus],

@@ -72,7 +72,9 @@ function FirstNode(props: IGpusProps & { timeline: GpuTimeline }): JSX.Element {
               />
             ))}
           </div>
-          <Age feed={client.gpus} dated={value} trans={trans} />
+          {value.gpus.length > 0 && (
+            <Age feed={client.gpus} dated={value} trans={trans} />
+          )}
         </>
       )}
     </FeedView>
@@ -142,7 +144,8 @@ function useTimeline(client: IHpcClient, seconds: number): GpuTimeline {
   const { value } = useFeed(client.gpus);
   const [, render] = React.useReducer((count: number) => count + 1, 0);
   React.useEffect(() => {
-    if (!value || timeline.append(value, seconds) || loading.current) {
+    const isEmpty = !value?.gpus.length;
+    if (isEmpty || timeline.append(value, seconds) || loading.current) {
       return;
     }
     loading.current = true;

@@ -75,10 +75,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
     // Without a GPU there is nothing to watch, so the first answer decides.
     const watching = glance(client.gpus, GLANCE_INTERVAL_MS);
     client.gpus.changed.connect(({ value, error }) => {
-      if (value && settings.value.minutes > 0) {
-        watch.look(value, 60 * settings.value.minutes);
-      } else if (!value && error && error.status !== 0) {
+      if (value ? value.gpus.length === 0 : error && error.status !== 0) {
         watching.dispose();
+      } else if (value && settings.value.minutes > 0) {
+        watch.look(value, 60 * settings.value.minutes);
       }
     });
   }

@@ -5,7 +5,10 @@ import type { IGpus } from '../data/api';
 import { stepReached, timeLeft } from '../session/deadline';
 import type { IHpcClient, ILocalPort } from '../tokens';
 import { formatPercent, formatSpan } from '../ui/format';
-import { useFeed, useSignal, useTick } from '../ui/hooks';
+import { useFeed, useGlance, useSignal, useTick } from '../ui/hooks';
+
+/** Beside a hidden panel, the load in the status bar is at most so old. */
+const GPU_GLANCE_MS = 10_000;
 
 export interface IStatusSettings {
   showTime: boolean;
@@ -128,7 +131,7 @@ interface IGpuLoadProps {
 
 /** The mean load of the GPUs; nothing where there is none. */
 function GpuLoad({ client, trans }: IGpuLoadProps): JSX.Element | null {
-  const { value, error } = useFeed(client.gpus);
+  const { value, error } = useGlance(client.gpus, GPU_GLANCE_MS);
   if (!value || error || value.gpus.length === 0) {
     return null;
   }

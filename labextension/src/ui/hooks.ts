@@ -1,7 +1,7 @@
 import type { ISignal } from '@lumino/signaling';
 import * as React from 'react';
 
-import type { IFeed } from '../data/feed';
+import { glance, type IFeed } from '../data/feed';
 import type { Settings } from '../settings';
 
 /** Whether the widget around a component can be seen; hidden ones ask for nothing. */
@@ -24,6 +24,28 @@ export function useFeed<T>(feed: IFeed<T>): IFeed<T> {
       feed.changed.disconnect(onChanged);
     };
   }, [feed, visible]);
+  return feed;
+}
+
+/**
+ * Know a feed without having every change pushed: asked for when its value is older
+ * than `milliseconds`, while the component can be seen.
+ */
+export function useGlance<T>(feed: IFeed<T>, milliseconds: number): IFeed<T> {
+  const visible = React.useContext(VisibleContext);
+  const [, render] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    if (!visible) {
+      return;
+    }
+    const onChanged = (): void => render();
+    feed.changed.connect(onChanged);
+    const handle = glance(feed, milliseconds);
+    return () => {
+      handle.dispose();
+      feed.changed.disconnect(onChanged);
+    };
+  }, [feed, milliseconds, visible]);
   return feed;
 }
 

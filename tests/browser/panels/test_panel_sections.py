@@ -65,7 +65,7 @@ def test_a_closed_panel_leaves_only_the_status_bar(
 ) -> None:
     open_panel().get_by_role("row").first.wait_for()
     page.get_by_role("tab", name="HPC").click()
-    wait_until(page, lambda: sorted(item["topic"] for item in api.watched) == ["gpus", "session"])
+    wait_until(page, lambda: [item["topic"] for item in api.watched] == ["session"])
 
 
 def test_a_cut_connection_comes_back_in_silence(page: Page, api: FakeApi, open_panel: Show) -> None:
@@ -82,7 +82,7 @@ def test_a_cut_connection_comes_back_in_silence(page: Page, api: FakeApi, open_p
 
 def test_nothing_is_there(page: Page, api: FakeApi, open_panel: Show, screenshot: Take) -> None:
     nothing = {"message": "This job has no GPU.", "hint": "Ask for one with --gpus=1."}
-    api.errors = {"gpus": nothing, "gpus/history": nothing}
+    api.gpus |= {"source": "none", "gpus": [], "problem": nothing}
     api.jobs = some_jobs(0, finished=0)
     panel = open_panel()
     panel.get_by_text("This job has no GPU.").wait_for()
