@@ -14,7 +14,7 @@ from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.text import printable
 
 #: Names of profiles: they become file names, job names and folder names.
-PROFILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+PROFILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 #: Names of presets and storage areas.
 _ENTRY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

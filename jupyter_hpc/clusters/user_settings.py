@@ -66,6 +66,8 @@ def notify_settings() -> NotifySettings:
     settings = NotifySettings(**table)
     if settings.webhook:
         _check_private(path)
+    if settings.command:
+        _check_own(path)
     return settings
 
 
@@ -91,4 +93,13 @@ def _check_private(path: Path) -> None:
         raise ProfileError(
             f"{path} holds a webhook, and others on this computer can read it.",
             f"Run: chmod 600 '{path}'",
+        )
+
+
+def _check_own(path: Path) -> None:
+    """Whoever can change a command that is run here can run anything."""
+    if os.name == "posix" and path.stat().st_mode & 0o002:
+        raise ProfileError(
+            f"{path} names a command to run, and everybody on this computer can change it.",
+            f"Run: chmod o-w '{path}'",
         )

@@ -76,6 +76,15 @@ def test_a_webhook_that_others_can_read_is_refused() -> None:
     assert "chmod 600" in caught.value.hint and "s3cret" not in str(caught.value)
     path.chmod(0o600)
     assert notify_settings().webhook == "https://a.b/s3cret"
+
+
+def test_a_command_that_others_can_change_is_refused() -> None:
+    path = write('[notify]\ncommand = ["tell"]\n', 0o646)
+    with pytest.raises(ProfileError, match="everybody on this computer can change it") as caught:
+        notify_settings()
+    assert "chmod o-w" in caught.value.hint
+    path.chmod(0o664)
+    assert notify_settings().command == ("tell",)
     write("[notify]\ndesktop = true\n", 0o644)
     assert notify_settings().desktop
 

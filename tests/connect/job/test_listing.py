@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from jupyter_hpc.cli import session_lines
 from jupyter_hpc.clusters import load
 from jupyter_hpc.connect.job.listing import jobs_of, list_sessions, unique_logins
 from jupyter_hpc.connect.job.request import session_name, session_of, successor_name
@@ -89,3 +90,16 @@ async def test_one_session_is_found_with_all_its_jobs() -> None:
 def test_a_cluster_of_two_profiles_is_asked_once() -> None:
     chosen = unique_logins([load(name) for name in ("one", "also", "two")])
     assert [profile.name for profile in chosen] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../one", "/one", "one; rm -rf ~", "one\nfake: ready", "\x1b[31mone", "-h", "a" * 5000]
+)
+async def test_a_job_that_only_looks_like_a_session_is_no_command(name: str) -> None:
+    """Whatever of this user's made it: nothing of its name is to be typed, or shown as it is."""
+    (found,) = await list_sessions(queue(job("7", name=session_name(name))), load("one"))
+    assert not found.named
+    entry = session_lines.elsewhere(found)
+    assert (entry["connect"], entry["stop"]) == (None, "jupyter-hpc cancel 7 --on one")
+    lines = session_lines.line(entry).split("\n")
+    assert len(lines) == 3 and all(line.isprintable() for line in lines)

@@ -7,9 +7,13 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from jupyter_hpc.connect.proxy import page
+from jupyter_hpc.connect.session.actions import SessionActions
+from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.relay.frames import (
     DATA,
     HEADER,
@@ -220,6 +224,9 @@ def _resident(pid: int) -> int:
 
 # -- the local page -------------------------------------------------------------------------
 
+#: All that a session can be asked for.
+ACTIONS = set(SessionActions(cast(Manager, None)).table())
+
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "localhost", ""])
 def test_the_port_refuses_foreign_names(opened: Opened, host: str) -> None:
@@ -252,7 +259,7 @@ def test_the_port_refuses_pages_of_other_origins(opened: Opened) -> None:
 
 
 def test_actions_need_the_secret(opened: Opened) -> None:
-    for action in ("stop", "disconnect", "enter", "token-url", "browser-url", "forward", "run"):
+    for action in ACTIONS:
         for given in ({}, {"X_Jupyter_Hpc_Secret": "wrong"}, {"X_Jupyter_Hpc_Secret": "\xe9"}):
             status, body, _ = opened.ask(
                 "POST",
@@ -274,7 +281,7 @@ def test_scripts_of_the_cluster_can_ask_for_little(opened: Opened) -> None:
     found = re.search(rb'id="settings">(.*?)</script>', body, re.S)
     assert found is not None
     secret = str(json.loads(found[1])["secret"])
-    for action in ("run", "forward", "logs", "token-url", "browser-url", "disconnect"):
+    for action in ACTIONS - set(page.ACTIONS):
         path = f"/_jupyter-hpc/actions/{action}"
         given = {"X_Jupyter_Hpc_Secret": secret, "Host": ours}
         assert opened.ask("POST", path, b"{}", **given)[0] == 403, action
