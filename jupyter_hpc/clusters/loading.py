@@ -176,8 +176,8 @@ def _check_name(name: str) -> str:
             f"{printable(name, 60)!r} cannot be the name of a profile.",
             f"Did you mean {small}?"
             if meant
-            else "Names begin with a letter or digit and go on with a-z, 0-9, '.', '_' and '-'; they "
-            "have at most 64 of them.",
+            else "Names begin with a letter or digit and go on with a-z, 0-9, '.', '_' and '-'; "
+            "they have at most 64 of them.",
         )
     return name
 

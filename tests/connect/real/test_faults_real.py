@@ -55,6 +55,20 @@ def test_the_job_is_cancelled_elsewhere(cluster: Cluster, laptop: Laptop) -> Non
         assert session.wait_exit() == 1
 
 
+def test_a_suspended_job_is_said_to_be_one(cluster: Cluster, laptop: Laptop) -> None:
+    with connected(laptop, "mini") as session:
+        job = session.wait_for("ready")["job_id"]
+
+        def told() -> str:
+            return "\n".join(event["text"] for event in session.events)
+
+        cluster.run("login1", ["scontrol", "suspend", job], check=True)
+        eventually(lambda: f"suspended job {job}" in told(), told)
+        cluster.run("login1", ["scontrol", "resume", job], check=True)
+        eventually(lambda: "resumed" in told(), told)
+        eventually(lambda: session.get("/api")[0] == 200)
+
+
 @pytest.mark.faults
 def test_the_time_limit_is_reached(cluster: Cluster, laptop: Laptop) -> None:
     with connected(laptop, "mini", "--time", "1") as session:
