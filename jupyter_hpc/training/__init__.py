@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from jupyter_hpc.training.defaults import device, largest_batch, loader_options, prepare
 from jupyter_hpc.training.run import Run
+from jupyter_hpc.training.world import World, distributed
 
 __all__ = [
     "Run",
+    "World",
     "device",
+    "distributed",
     "largest_batch",
     "loader_options",
     "prepare",

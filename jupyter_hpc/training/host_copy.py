@@ -65,6 +65,8 @@ class HostCopy:
 
     def _tensor(self, value: Any, path: tuple[str, ...]) -> Any:
         value = value.detach()
+        if hasattr(value, "to_local"):  # the part that this process has of it
+            return value.cpu() if value.device.type != "cpu" else value.clone()
         if value.layout != self._torch.strided:
             return value.to("cpu", copy=True)
         # Tied weights are one tensor with two names, and stay one.

@@ -9,7 +9,9 @@ does not depend on the number of workers either.
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -166,17 +168,25 @@ class _SeededDataset:
 
 
 class _WorkerStart:
-    """In a worker: signals of the job are the matter of the process that it reads for."""
+    """In a worker: it ends when the process that it reads for says so, not when the job does."""
 
     def __init__(self, own: Any) -> None:
         self.own = own
 
     def __call__(self, worker: int) -> None:
-        for name in ("SIGTERM", "SIGUSR1"):
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), signal.SIG_IGN)
+        if hasattr(signal, "sigwaitinfo"):  # Linux, where Slurm is
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+            threading.Thread(target=_end_by_parent, daemon=True).start()
         if self.own is not None:
             self.own(worker)
+
+
+def _end_by_parent() -> None:
+    """Ignored altogether, TERM would let the other process wait for this one without end."""
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != os.getppid():
+        pass
+    os._exit(0)
 
 
 def _with_indices(loader: Any, indices: _Indices) -> Any:

@@ -15,15 +15,16 @@ from jupyter_hpc.training import writing
 from jupyter_hpc.training.common import say, seconds
 from jupyter_hpc.training.host_copy import HostCopy
 from jupyter_hpc.training.order import LoaderOrder
-from jupyter_hpc.training.processes import check_alone
+from jupyter_hpc.training.processes import Processes
 from jupyter_hpc.training.randomness import random_states, set_random_states
+from jupyter_hpc.training.sharded import ShardedParts, write_parts
 from jupyter_hpc.training.signals import EndSignals
 from jupyter_hpc.training.store import CheckpointStore
 from jupyter_hpc.training.tracking import Metrics, name_run, tracker_ids
 
 #: With this code a program asks for the next part of its run.
 GO_ON = 85
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Run:
@@ -61,7 +62,8 @@ class Run:
         self.id = ""
         given = folder or os.environ.get("JUPYTER_HPC_CHECKPOINTS")
         self.folder = Path(given or Path("checkpoints", _program_name())).absolute()
-        self._parts, self._loader = parts, loader
+        self._parts = {name: _unwrapped(part) for name, part in parts.items()}
+        self._loader = loader
         self._every, self._each_epoch = seconds(every), each_epoch
         self._store = CheckpointStore(self.folder, keep)
         output = os.environ.get("JUPYTER_HPC_OUTPUT")
@@ -76,6 +78,7 @@ class Run:
         self._generators: list[Any] = []
         self._saved: tuple[int, int] | None = None
         self._best_is_new, self._wanted, self._in_epochs = False, False, False
+        self._content: dict[str, Any] = {}
 
     @property
     def log_dir(self) -> Path:
@@ -94,13 +97,13 @@ class Run:
 
     # ---- beginning and end ---------------------------------------------------
     def __enter__(self) -> Run:
-        check_alone()
+        self._processes = Processes()
+        self._sharded = ShardedParts(self._parts)
         self._copier, self._writer, self._signals = HostCopy(), writing.Writer(), EndSignals()
-        self._store.open()
-        self.id = self._store.run_id()
         try:
-            self._resume()
-            self._copier.copy(self._states())  # what cannot be saved is said before hours
+            self.id, name = self._processes.lead(self._open)
+            self._resume(name)
+            self._copier.copy({**self._states(), "state": self.state})  # what cannot be saved
             name_run(self.id, self.folder / ".run" / "trackers.json")
         except BaseException:
             self._store.close()
@@ -118,65 +121,88 @@ class Run:
         try:
             if kind is None:
                 self._save(wait=True)
-                self._store.set_done(True)
+                self._set_done(True)
             self._writer.wait()
         finally:
             self._signals.restore()
             self._store.close()
 
-    def _resume(self) -> None:
-        content = self._newest()
-        if content is None:
-            say(f"begins anew; checkpoints go to {self.folder}")
-            return
-        place, (record,) = content["position"], content["ranks"]
-        self.epoch, self._position, self.step = place["epoch"], place["batch"], place["step"]
-        self.state = content["state"]
-        self._begin, self._now = record["begin"], record["now"]
-        self._loader_state = record["loader"]
-        self._saved, self.resumed = (self.epoch, self._position), True
-        self._metrics.go_on(self.step, content["best"])
-        say(f"goes on at epoch {self.epoch}, batch {self._position}, from {self.folder}; "
-            "to begin anew, rename that folder")  # fmt: skip
-
-    def _newest(self) -> dict[str, Any] | None:
-        """The newest checkpoint that is whole, its parts loaded."""
+    def _open(self) -> tuple[str, str | None]:
+        """Take the folder; (the id of the run, the newest checkpoint that is whole)."""
+        self._store.open()
         for name, manifest in self._store.newest():
-            content, damage = writing.read_whole(self._store, name, manifest)
-            if damage:
-                self._store.pass_over(name, damage)
-                continue
-            if content.get("format") != _FORMAT:
-                raise UsageError(f"The checkpoint {name} is of another version of this kit.")
-            self._load_parts(name, content["parts"])
-            return content
+            self._content, damage = writing.read_whole(self._store, name, manifest)
+            if not damage:
+                return self._store.run_id(), name
+            self._store.pass_over(name, damage)
         if any(self.folder.glob("step-*.json")):
             raise UsageError(
                 f"None of the checkpoints in {self.folder} can be read.",
                 "Look at them; to begin anew, rename that folder.",
             )
-        return None
+        return self._store.run_id(), None
 
-    def _load_parts(self, checkpoint: str, states: dict[str, Any]) -> None:
-        for name, part in self._parts.items():
-            if name not in states:
-                say(f"the checkpoint {checkpoint} has no {name}; it begins anew")
-                continue
-            try:
-                part.load_state_dict(states[name])
-            except Exception as error:
-                raise UsageError(
-                    f"The checkpoint {checkpoint} does not fit {name}: {error}",
-                    f"Change it back, or begin anew: rename {self.folder}",
-                ) from error
+    def _resume(self, name: str | None) -> None:
+        if name is None:
+            self._say(f"begins anew; checkpoints go to {self.folder}")
+            return
+        content = self._content or writing.read(self.folder / f"{name}.pt")
+        self._content = {}
+        if content.get("format") != _FORMAT:
+            raise UsageError(f"The checkpoint {name} is of another version of this kit.")
+        self._load_parts(name, content)
+        place, ranks = content["position"], content["ranks"]
+        self.epoch, self._position, self.step = place["epoch"], place["batch"], place["step"]
+        size = self._processes.size
+        record = ranks[self._processes.rank % len(ranks)]
+        self.state = record["state"]
+        if len(ranks) == size:
+            self._begin, self._now = record["begin"], record["now"]
+            self._loader_state = record["loader"]
+        else:  # each process reads more of an epoch than before, or less
+            self._position = self._position * len(ranks) // size
+            self._say(f"was saved by {len(ranks)} processes and goes on with {size}: from here on "
+                      "its samples and random numbers differ")  # fmt: skip
+        self._saved, self.resumed = (self.epoch, self._position), True
+        if self._processes.is_leader:
+            self._metrics.go_on(self.step, content["best"])
+        self._say(f"goes on at epoch {self.epoch}, batch {self._position}, from {self.folder}; "
+            "to begin anew, rename that folder")  # fmt: skip
+
+    def _load_parts(self, checkpoint: str, content: dict[str, Any]) -> None:
+        states, names = content["parts"], content["sharded"]
+        part = ", ".join(sorted(names or self._sharded.names))
+        try:
+            if not self._sharded.names.issuperset(names) or (self._sharded.names and not names):
+                raise ValueError("it is spread over the processes in one of the two, not in both")
+            if names:
+                self._sharded.load(self.folder / checkpoint, names, self._processes)
+            for part in (part for part in self._parts if part not in self._sharded.names):
+                if part in states:
+                    self._parts[part].load_state_dict(states[part])
+                else:
+                    self._say(f"the checkpoint {checkpoint} has no {part}; it begins anew")
+        except Exception as error:
+            raise UsageError(
+                f"The checkpoint {checkpoint} does not fit {part}: {error}",
+                f"Change it back, or begin anew: rename {self.folder}",
+            ) from error
+
+    def _say(self, text: str) -> None:
+        if self._processes.is_leader:
+            say(text)
+
+    def _set_done(self, done: bool) -> None:
+        if self._processes.is_leader:
+            self._store.set_done(done)
 
     # ---- the loop ------------------------------------------------------------
     def epochs(self, count: int) -> Iterator[int]:
         """The epochs that are left of `count`."""
         if self.epoch >= count:
-            say(f"all {count} epochs were done before")
+            self._say(f"all {count} epochs were done before")
         while self.epoch < count:
-            self._store.set_done(False)
+            self._set_done(False)
             self._in_epochs = True
             if self._position == 0 and self._now is not None:
                 set_random_states(self._now)  # those of the loader follow when it is known
@@ -222,6 +248,8 @@ class Run:
 
     def log(self, **values: Any) -> None:
         """Numbers of this epoch: to the log, metrics.json and the table of runs."""
+        if not self._processes.is_leader:
+            return
         numbers, is_best = self._metrics.log(self.epoch, self.step, values)
         self._best_is_new = self._best_is_new or is_best
         shown = " ".join(f"{name}: {value:.6g}" for name, value in numbers.items())
@@ -234,63 +262,98 @@ class Run:
 
     # ---- saving --------------------------------------------------------------
     def _boundary(self, *, more: bool = True, epoch_is_over: bool = False) -> None:
-        """Between two steps: save if it is time to, and end if that was asked for."""
-        signals = self._signals
-        now = time.monotonic()
+        """Between two steps: save if it is time to, and end if that was asked for.
+
+        What one process has noticed, all do at the same step, mostly the one after.
+        """
+        signals, now = self._signals, time.monotonic()
         signals.look(now)
-        self._wanted = self._wanted or now >= self._due or (epoch_is_over and self._each_epoch)
-        short, ending = signals.time_is_short, signals.is_ending
-        wanted = self._wanted and (self._best_is_new or not self._writer.is_busy)
-        if not (wanted or short or ending):
-            return
-        stops = ending or (short and more)
-        if wanted or stops:
+        flags = (
+            now >= self._due and self._processes.is_leader,
+            signals.time_is_short,
+            signals.is_ending,
+            self._writer.is_busy,
+            self._best_is_new,
+        )
+        due, short, ending, busy, best = self._processes.agree(flags, self.step, wait=epoch_is_over)
+        self._wanted = self._wanted or bool(due) or (epoch_is_over and self._each_epoch)
+        stops = bool(ending or (short and more))
+        if stops or (self._wanted and (best or not busy)):
             self._save(wait=stops)
         if not stops:
             return
-        if ending:
-            signals.end_by_term()
         if self._writer.succeeded:
-            say(f"the time is short: saved at epoch {self.epoch}, batch {self._position}")
-        raise SystemExit(GO_ON)
+            self._say(f"the time is short: saved at epoch {self.epoch}, batch {self._position}")
+        signals.leave(bool(ending), GO_ON, together=self._processes.size > 1)
 
     def _states(self) -> dict[str, Any]:
-        parts = {name: part.state_dict() for name, part in self._parts.items()}
-        return {"parts": parts, "state": self.state}
+        """What this process has to write of the parts."""
+        if not self._processes.is_leader:
+            return {"sharded": self._sharded.states()}
+        whole = self._parts.keys() - self._sharded.names
+        parts = {name: self._parts[name].state_dict() for name in self._parts if name in whole}
+        return {"parts": parts, "sharded": self._sharded.states()}
 
     def _save(self, wait: bool) -> None:
         """Copy the state now and write it beside the training; `wait` until it is on the disk."""
         here = (self.epoch, self._position)
-        if self._writer.succeeded and self._saved == here:
-            self._writer.wait()  # nothing is new
-            if self._writer.succeeded:
-                return
+        if self._saved == here and self._is_written():
+            return  # nothing is new
         self._writer.wait()
         order, last = self._order, next(reversed(self._orders.values()), None)
         stateful = order.loader if order is not None and order.is_stateful else None
-        record = {
-            "begin": self._begin,
-            "now": random_states(last.generators if last is not None else ()),
-            "loader": stateful.state_dict() if stateful is not None else None,
-        }
+        copied = self._copier.copy(
+            {
+                **self._states(),
+                "rank": {
+                    "begin": self._begin,
+                    "now": random_states(last.generators if last is not None else ()),
+                    "loader": stateful.state_dict() if stateful is not None else None,
+                    "state": self.state,
+                },
+            }
+        )
+        place = {"epoch": self.epoch, "batch": self._position, "step": self.step}
+        best = self._metrics.best
         name = f"step-{self.step:09d}-{self.epoch:05d}"
         content = {
             "format": _FORMAT,
-            "position": {"epoch": self.epoch, "batch": self._position, "step": self.step},
-            "ranks": [record],
-            "best": self._metrics.best,
+            "parts": copied.get("parts"),
+            "sharded": sorted(copied["sharded"]),
+            "position": place,
+            "ranks": self._processes.gather_states(copied["rank"]),
+            "best": dict(best),
             "id": self.id,
         }
-        facts = {**content["position"], "is_best": self._best_is_new, **self._metrics.best}  # type: ignore[dict-item]
-        copied = self._copier.copy({**self._states(), **content})
-        self._writer.start(lambda: writing.write_whole(self._store, name, copied, facts))
+        facts = {**place, "is_best": self._best_is_new, **best}
+
+        def write() -> None:
+            files = {}
+            if self._sharded.names:
+                files = write_parts(self._store, name, copied["sharded"], self._processes)
+            if self._processes.is_leader:
+                writing.write_whole(self._store, name, content, facts, files)
+
+        if self._sharded.names or self._processes.is_leader:
+            self._writer.start(write)
         self._saved, self._wanted, self._best_is_new = here, False, False
         self._due = time.monotonic() + self._every
         text = tracker_ids(self.folder / ".run" / "trackers.json")
-        if text is not None:
+        if text is not None and self._processes.is_leader:
             self._store.write_text(self.folder / ".run" / "trackers.json", text)
         if wait:
-            self._writer.wait()
+            self._is_written()
+
+    def _is_written(self) -> bool:
+        """Wait for the write that is under way; whether it succeeded, everywhere."""
+        self._writer.wait()
+        return not self._processes.agree([not self._writer.succeeded])[0]
+
+
+def _unwrapped(part: Any) -> Any:
+    """The module inside of DistributedDataParallel, so that one process reads it as well."""
+    inner = getattr(part, "module", None)
+    return inner if type(part).__name__ == "DistributedDataParallel" and inner else part
 
 
 def _program_name() -> str:

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from jupyter_hpc.training.common import number, say
 
@@ -54,13 +54,18 @@ class EndSignals:
         if self._end is not None and now >= self._end:
             self.time_is_short = True
 
-    def end_by_term(self) -> None:
-        """What TERM would have done at once, now that all is saved."""
-        handler = self._before.get(signal.SIGTERM)
+    def leave(self, by_term: bool, code: int, *, together: bool) -> NoReturn:
+        """End now that all is saved: with `code`, or as TERM would have done at once.
+
+        Of processes that end `together`, Slurm ends the rest when it sees the first one go.
+        """
+        handler, codes = self._before.get(signal.SIGTERM), list(self._before)
         self.restore()
-        if callable(handler):
+        if by_term and callable(handler):
             handler(int(signal.SIGTERM), None)
-        raise SystemExit(128 + signal.SIGTERM)
+        for each in codes if together else ():
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + signal.SIGTERM if by_term else code)
 
     def _warned(self, code: int, frame: FrameType | None) -> None:
         self.time_is_short = True

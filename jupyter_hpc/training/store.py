@@ -218,6 +218,12 @@ class CheckpointStore:
             if path.stem != best:
                 self.remove(path.stem)
 
+    def take_folder(self, draft: Path, name: str) -> None:
+        """Give a complete folder its name; an earlier checkpoint of that name is no more."""
+        (self.folder / f"{name}.json").unlink(missing_ok=True)
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+        os.replace(draft, self.folder / name)
+
     def remove(self, name: str) -> None:
         """Take a checkpoint away: first its manifest, so that none is ever there in part."""
         for path in self.folder.glob(f"{name}.json"):

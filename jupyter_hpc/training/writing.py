@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.training.common import say, torch_module
@@ -47,23 +48,30 @@ class Writer:
             self._thread = None
 
 
-def write_whole(store: CheckpointStore, name: str, content: Content, facts: Content) -> None:
-    """A checkpoint as one file."""
+def write_whole(
+    store: CheckpointStore, name: str, content: Content, facts: Content, files: Content
+) -> None:
+    """A checkpoint: one file, beside the `files` of parts that were written before."""
     torch = torch_module()
     file = f"{name}.pt"
     written = store.write(file, lambda target: torch.save(content, target))
-    store.commit(name, {file: written}, facts)
+    store.commit(name, {**files, file: written}, facts)
+
+
+def read(path: Path) -> Content:
+    """What one file holds; nothing in it can run code."""
+    content: Content = torch_module().load(path, map_location="cpu", weights_only=True)
+    return content
 
 
 def read_whole(store: CheckpointStore, name: str, manifest: Content) -> tuple[Content, str]:
     """(what one file holds, what is wrong with it), looked at while it is loaded."""
-    torch = torch_module()
     damage: list[str] = []
     looker = threading.Thread(target=lambda: damage.append(store.damage(manifest)))
     looker.start()
     content: Content = {}
     try:
-        content = torch.load(store.folder / f"{name}.pt", map_location="cpu", weights_only=True)
+        content = read(store.folder / f"{name}.pt")
     except Exception as error:  # whatever a damaged file makes of it
         damage.append(f"{type(error).__name__}: {error}")
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from typing import Any
@@ -20,7 +21,13 @@ def torch() -> Any:
         unavailable(f"PyTorch cannot be installed here: {error}")
     if site not in sys.path:
         sys.path.append(site)
+    # Compiling it takes longer than most tests: once is enough, for jobs on a cluster as well.
+    keeps, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     import torch
+    import torch.distributed.checkpoint.state_dict
+    import torch.distributed.fsdp
 
+    importlib.import_module("torch._dynamo")  # which DistributedDataParallel loads
+    sys.dont_write_bytecode = keeps
     torch.set_num_threads(1)  # sums in one order, and no fight for two processors
     return torch

@@ -213,5 +213,5 @@ def test_processes_that_do_not_know_of_each_other_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: Any
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
-    with pytest.raises(UsageError, match="4 processes run this training"):
+    with pytest.raises(UsageError, match="4 processes run this training and do not know"):
         Run(folder=tmp_path / "run").__enter__()

@@ -132,12 +132,12 @@ def test_writing_goes_on_beside_the_training_one_at_a_time(
     started, release, begun = threading.Event(), threading.Event(), []
     write = writing_module.write_whole
 
-    def slow(store: Any, name: str, content: Any, facts: Any) -> None:
+    def slow(store: Any, name: str, content: Any, facts: Any, files: Any) -> None:
         begun.append((name, content["parts"]["model"]["weight"].clone()))
         started.set()
         assert release.wait(60)
         assert torch.equal(content["parts"]["model"]["weight"], begun[-1][1])  # a copy
-        write(store, name, content, facts)
+        write(store, name, content, facts, files)
 
     monkeypatch.setattr(writing_module, "write_whole", slow)
     model = torch.nn.Linear(2, 1)

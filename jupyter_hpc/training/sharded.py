@@ -1,0 +1,108 @@
+"""States of which each process has a part (FSDP), by PyTorch's own distributed checkpoints.
+
+All processes write at the same time into one folder, each its part; any number of them reads it.
+The index of such a folder is a pickle: it is read only after the checksum of each file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from jupyter_hpc.training.common import torch_module
+from jupyter_hpc.training.processes import Processes
+from jupyter_hpc.training.store import CheckpointStore, checksum
+
+Content = dict[str, Any]
+
+
+class ShardedParts:
+    """The models of a run that are spread over its processes, and their optimizers."""
+
+    def __init__(self, parts: Content) -> None:
+        torch = torch_module()
+        self._models = {name: part for name, part in parts.items() if is_sharded(part)}
+        #: Optimizer -> its model.
+        self._owners: dict[str, Any] = {}
+        self._parts = parts
+        for name, part in parts.items():
+            if not isinstance(part, torch.optim.Optimizer):
+                continue
+            own = {id(each) for group in part.param_groups for each in group["params"]}
+            for model in self._models.values():
+                if own & {id(each) for each in model.parameters()}:
+                    self._owners[name] = model
+
+    @property
+    def names(self) -> set[str]:
+        """The parts that this is about."""
+        return {*self._models, *self._owners}
+
+    def states(self, names: Collection[str] | None = None) -> Content:
+        """The part of this process, tied to the models; of these, or of all that have a state.
+
+        An optimizer that has taken no step is left out: asked for its state it takes one.
+        """
+        from torch.distributed.checkpoint import state_dict
+
+        if names is None:
+            names = {*self._models, *(name for name in self._owners if self._parts[name].state)}
+        found = {
+            name: state_dict.get_model_state_dict(model)
+            for name, model in self._models.items()
+            if name in names
+        }
+        for name, model in self._owners.items():
+            if name in names:
+                found[name] = state_dict.get_optimizer_state_dict(model, self._parts[name])
+        return found
+
+    def load(self, folder: Path, names: Collection[str], processes: Processes) -> None:
+        """Each process its part, however many had written it."""
+        from torch.distributed import checkpoint
+        from torch.distributed.checkpoint import state_dict
+
+        found = self.states(names)
+        reader = checkpoint.FileSystemReader(folder)
+        checkpoint.load(found, storage_reader=reader, process_group=processes.beside)
+        for name, state in found.items():
+            if name in self._models:
+                state_dict.set_model_state_dict(self._models[name], state)
+            else:
+                model, optimizer = self._owners[name], self._parts[name]
+                state_dict.set_optimizer_state_dict(model, optimizer, state)
+
+
+def is_sharded(part: Any) -> bool:
+    """Whether each process has only a part of this module."""
+    torch = torch_module()
+    if not isinstance(part, torch.nn.Module) or not torch.distributed.is_available():
+        return False
+    if not torch.distributed.is_initialized():
+        return False
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    return any(isinstance(each, FullyShardedDataParallel) for each in part.modules()) or any(
+        hasattr(each, "to_local") for each in part.parameters()
+    )
+
+
+def write_parts(
+    store: CheckpointStore, name: str, states: Content, processes: Processes
+) -> dict[str, tuple[int, int]]:
+    """Write the folder of a checkpoint, each process its part; the files, in the leader."""
+    from torch.distributed import checkpoint
+
+    draft = store.folder / f"{name}.new"
+    writer = checkpoint.FileSystemWriter(draft)
+    checkpoint.save(states, storage_writer=writer, process_group=processes.beside)
+    own = [path for path in draft.glob(f"__{processes.rank}_*")]
+    own += [draft / ".metadata"] if processes.is_leader else []
+    found = {f"{name}/{path.name}": checksum(path) for path in own}
+    answers = processes.gather(json.dumps(found).encode(), processes.beside)
+    files = {key: tuple(value) for each in answers for key, value in json.loads(each).items()}
+    if processes.is_leader:
+        store.take_folder(draft, name)
+    return files

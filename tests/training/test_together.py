@@ -1,0 +1,160 @@
+"""Several processes train together: they save the same step, and go on as if nothing had been."""
+
+from __future__ import annotations
+
+import copy
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_hpc.errors import UsageError
+from jupyter_hpc.training import Run, World, distributed
+from tests.training.loops import digest
+
+#: Processes are copies of this one, on a machine that may be busy.
+pytestmark = [pytest.mark.usefixtures("torch"), pytest.mark.timeout(400)]
+
+EPOCHS, ROWS, BATCH, RANKS = 2, 48, 2, 4
+STEPS = EPOCHS * ROWS // BATCH // RANKS
+
+
+def train(world: World, folder: Path, end_at: int = -1, end_rank: int = 0) -> dict[str, Any]:
+    """Train together on a few rows, with random changes of each process's own."""
+    import torch
+
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Linear(8, 1))
+    torch.manual_seed(1 + world.rank)
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    rows = [(n, torch.full((3,), n / ROWS)) for n in range(ROWS)]
+    loader = torch.utils.data.DataLoader(rows, batch_size=BATCH, sampler=world.sampler(rows))
+    with Run(model=model, optimizer=optimizer, folder=folder, every=1000) as run:
+        run.state.setdefault("seen", [])
+        for _ in run.epochs(EPOCHS):
+            for indices, values in run.batches(loader):
+                optimizer.zero_grad()
+                noise = torch.randn(()) if run.folder.name != "plain" else torch.zeros(())
+                loss = (model(values) + noise * 0.1 - 1).pow(2).mean()
+                loss.backward()
+                optimizer.step()
+                run.state["seen"].append((indices.tolist(), loss.item()))
+                if run.step + 1 == end_at and world.rank == end_rank:
+                    os.kill(os.getpid(), signal.SIGUSR1)
+    seen: list[Any] = [None] * world.size
+    torch.distributed.all_gather_object(seen, run.state["seen"])
+    return {
+        "seen": seen,
+        "weights": digest(model.module.state_dict()),
+        "first": model.module[0].weight.detach().tolist(),
+        "optimizer": digest(optimizer.state_dict()),
+        "random": torch.rand(()).item(),
+    }
+
+
+def spawned(processes: int, *arguments: Any, function: Any = train) -> Any:
+    with distributed() as world:
+        return world.spawn(function, *arguments, processes=processes)
+
+
+def test_all_save_the_step_that_one_was_told_at(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = spawned(RANKS, tmp_path / "whole")
+    for step, rank in ((3, 2), (8, 0)):
+        with pytest.raises(SystemExit) as ended:
+            spawned(RANKS, tmp_path / "parts", step, rank)
+        assert ended.value.code == 85 and not (tmp_path / "parts" / "DONE").exists()
+    assert spawned(RANKS, tmp_path / "parts") == whole
+    assert (tmp_path / "parts" / "DONE").exists()
+    shown = capfd.readouterr().err
+    assert shown.count("begins anew") == 2 and shown.count("goes on at epoch") == 2, shown
+    assert len([entry for each in whole["seen"] for entry in each]) == EPOCHS * ROWS // BATCH
+
+
+def test_a_part_of_the_state_each_is_written_by_four_and_read_by_two(tmp_path: Path) -> None:
+    four = spawned(4, tmp_path / "run", 2, function=train_sharded)
+    two = spawned(2, tmp_path / "run", 4, function=train_sharded)
+    one = spawned(2, tmp_path / "once", 4, function=train_sharded)
+    assert two["from"] == four["step"] == 2 and digest(two["before"]) == digest(four["after"])
+    assert two["state"] == {"started": 4} and two["step"] == 4
+    assert torch_close(two["after"]["model"], one["after"]["model"])
+    assert {int(each["step"]) for each in two["after"]["optimizer"].values()} == {4}
+    newest = sorted((tmp_path / "run").glob("step-*[0-9]"))[-1]
+    part = next(newest.glob("__1_*"))
+    part.write_bytes(part.read_bytes()[:-1])  # one that was damaged is not even looked into
+    assert spawned(2, tmp_path / "run", 4, function=train_sharded)["from"] == 3
+
+
+def test_processes_that_have_unequal_shares_are_told_so(tmp_path: Path) -> None:
+    def unequal(world: World) -> None:
+        with Run(folder=tmp_path / "run") as run:
+            for _ in run.epochs(1):
+                list(run.batches([1] * (3 + world.rank)))
+
+    with pytest.raises(Exception, match=r"not at the same step: one at 3, one at 4"):
+        spawned(2, function=unequal)
+
+
+def test_a_failure_of_the_leader_is_said_by_all(tmp_path: Path) -> None:
+    def taken(world: World) -> str:
+        try:
+            Run(folder=tmp_path / "file" / "run").__enter__()
+        except (UsageError, OSError) as error:
+            said = torch_tensor([len(str(error))])
+            import torch
+
+            torch.distributed.all_reduce(said)
+            return f"{int(said)} {error}"
+        return "nothing"
+
+    (tmp_path / "file").touch()
+    count, _, text = spawned(2, function=taken).partition(" ")
+    assert "Not a directory" in text and int(count) == 2 * len(text)
+
+
+def torch_tensor(values: list[int]) -> Any:
+    import torch
+
+    return torch.tensor(values)
+
+
+def torch_close(first: Any, second: Any) -> bool:
+    import torch
+
+    return all(torch.allclose(first[name], second[name], atol=1e-6) for name in first)
+
+
+def train_sharded(world: World, folder: Path, epochs: int) -> dict[str, Any]:
+    """A model of which each process has a part, and its optimizer; the same data in each."""
+    import torch
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+    fully_shard(model, mesh=init_device_mesh("cpu", (world.size,)))
+    optimizer = torch.optim.Adam(model.parameters(), 0.05)
+    whole = StateDictOptions(full_state_dict=True)
+
+    def shown() -> dict[str, Any]:
+        weights, states = get_state_dict(model, optimizer, options=whole)
+        moments = {name: dict(sorted(each.items())) for name, each in states["state"].items()}
+        found = {"model": dict(sorted(weights.items())), "optimizer": dict(sorted(moments.items()))}
+        return copy.deepcopy(found)
+
+    with Run(model=model, optimizer=optimizer, folder=folder, every=1000, keep=9) as run:
+        before, started = shown() if run.resumed else {}, run.step
+        run.state.setdefault("started", world.size)
+        for _ in run.epochs(epochs):
+            for batch in run.batches([torch.ones(2, 8)]):
+                optimizer.zero_grad()
+                model(batch).pow(2).mean().backward()
+                optimizer.step()
+    return {
+        "from": started, "step": run.step, "state": run.state, "before": before, "after": shown(),
+    }  # fmt: skip
