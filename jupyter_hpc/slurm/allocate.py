@@ -11,7 +11,7 @@ from typing import Literal
 from jupyter_hpc.slurm.ids import job_ids
 from jupyter_hpc.slurm.models import Request
 from jupyter_hpc.slurm.options import request_options
-from jupyter_hpc.slurm.releases import NO_GPUS
+from jupyter_hpc.slurm.releases import Release, step_gpus
 from jupyter_hpc.slurm.submit import BatchOptions
 
 AllocationState = Literal["starting", "pending", "granted", "failed", "revoked"]
@@ -119,6 +119,7 @@ def step_argv(
     quiet: bool = False,
     node: str | None = None,
     gpus: int | None = None,
+    release: Release | None = None,
     output: str | None = None,
     name: str | None = None,
 ) -> list[str]:
@@ -135,6 +136,7 @@ def step_argv(
     that another step has (up to 21.08 --overlap does not share them); None for what was
     asked for the job, which is all of them on one node and cannot be had on one of
     several when it was asked job-wide ("Invalid generic resource (gres) specification").
+    `release` is that of the cluster, where it is known: it decides how they are counted.
     """
     (checked,) = job_ids([job_id])
     words = ["srun", f"--jobid={checked}", "--overlap", "--nodes=1", "--ntasks=1"]
@@ -142,8 +144,8 @@ def step_argv(
     if node is not None:
         words.append(f"--nodelist={node}")
     if gpus is not None:
-        # --gpus, since --gres=gpu:N is refused where types are mixed or unevenly spread
-        words.append(f"--gpus={gpus}" if gpus else NO_GPUS)
+        # not --gres=gpu:N, which is refused where types are mixed or unevenly spread (22.05)
+        words.append(step_gpus(gpus, release))
     if name is not None:
         words.append(f"--job-name={name}")
     if unbuffered:

@@ -16,6 +16,11 @@ Release = tuple[int, int]
 #: GPUs waits until the one that has them ends. BESIDE has the same bound.
 _OVERLAP_SHARES_GPUS: Release = (22, 5)
 
+#: From here on a step counts its GPUs by node. With --gpus it would wait for ever on a node that
+#: has fewer of the job's GPUs than another one (24.11); before, --gpus-per-node is refused on a
+#: node that has GPUs of several types (22.05).
+_COUNTS_BY_NODE: Release = (23, 2)
+
 #: The option of a step that waits for nobody's GPUs, and gets none.
 NO_GPUS = "--gres=none"
 
@@ -46,3 +51,11 @@ def release_name(release: Release) -> str:
 def shares_gpus(release: Release) -> bool:
     """Whether two steps of a job can have the same GPUs."""
     return release >= _OVERLAP_SHARES_GPUS
+
+
+def step_gpus(gpus: int, release: Release | None) -> str:
+    """The option of a step on one node that is to have so many GPUs of its job there."""
+    if gpus == 0:
+        return NO_GPUS
+    by_node = release is not None and release >= _COUNTS_BY_NODE
+    return f"--gpus-per-node={gpus}" if by_node else f"--gpus={gpus}"

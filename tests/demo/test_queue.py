@@ -129,8 +129,6 @@ async def test_limits_of_qos_and_account_make_jobs_wait(login: Host) -> None:
         ("-q gpu1 -p gpu --gpus=2", "QOSMaxGRESPerUser"),
         ("-A tiny -c 4", "AssocGrpCpuLimit"),
         ("-t 3-0", "PartitionTimeLimit"),
-        ("-c 99", "PartitionConfig"),
-        ("-N 2", "PartitionNodeLimit"),
         ("-b now+1hour", "BeginTime"),
     ):
         job = await login.submit("true", options)

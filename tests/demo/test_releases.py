@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,23 @@ async def test_a_job_is_read_the_same(tmp_path: Path, release: str) -> None:
         assert ("ReqTRES=" in shown.stdout) is (release == "26.05")
         assert ("StdErr=\n" in shown.stdout) is (release == "26.05")
         await client.cancel([done.job_id])
+
+
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ("22.05", ["PartitionConfig", "PartitionNodeLimit"]),
+        ("24.11", ["CPU count per node can not be satisfied", "node configuration is not avail"]),
+        ("26.05", ["PartitionConfig", "PartitionConfig"]),
+    ],
+)
+async def test_what_can_never_run(tmp_path: Path, release: str, said: list[str]) -> None:
+    async with DemoCluster(tmp_path, slurm=release) as demo:
+        environment = demo.host_environment(demo.login)
+        runner = PlainRunner(environment, environment["HOME"])
+        for option, words in zip(("--cpus-per-task=99", "--nodes=2"), said, strict=True):
+            done = await runner.run(["sbatch", "--partition=cpu", option, "--wrap=true"])
+            queue = await runner.run(["squeue", "--noheader", "--format=%r"])
+            assert words in done.stderr + queue.stdout, (option, done, queue)
+            assert (release == "24.11") is (done.returncode != 0)
+            await runner.run(["scancel", "--user=" + getpass.getuser()])

@@ -45,6 +45,18 @@ def assert_subcommand(words: list[str]) -> None:
         assert word in cli.list_commands(click.Context(cli)), f"jupyter-hpc {word}"
 
 
+def test_tests_that_prove_a_step_exist() -> None:
+    """docs/steps.md names them from tests/ on, in the last column."""
+    rows = [
+        line.split("|")[4]
+        for line in (ROOT / "docs/steps.md").read_text("utf-8").splitlines()
+        if line.startswith("| ") and not line.startswith("| step")
+    ]
+    named = {name for row in rows for name in re.findall("`([^`]+)`", row)}
+    assert len(named) > 50
+    assert sorted(name for name in named if not (ROOT / "tests" / name).exists()) == []
+
+
 def test_links_lead_somewhere() -> None:
     for document in DOCUMENTS:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text("utf-8")):

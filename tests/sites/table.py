@@ -137,7 +137,7 @@ SITES: dict[str, Site] = {
         ),
         (*_MODULE, *_FOLDER),
         (("certificates", True),),
-        _RESEARCH,
+        _own(allocation={"account": "research", "local_disk": "100G"}),
         panel=(("storage", "research  1000"),),
         works_in="/localscratch/alice.",
     ),

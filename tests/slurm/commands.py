@@ -90,7 +90,7 @@ TABLE: tuple[Sequence[str], ...] = (
     allocate.step_argv(
         "1", ["true"], unbuffered=True, quiet=True, node="n", gpus=0, output="none", name="name"
     ),
-    allocate.step_argv("1", ["true"], gpus=1),
+    *(allocate.step_argv("1", ["true"], gpus=1, release=each) for each in ((22, 5), (24, 11))),
     *(submit.sbatch_argv(_gpus(flag)) for flag in ("gpus", "gres", "gpus-per-node")),
     submit.sbatch_argv(_EVERYTHING, _BATCH, script="file", arguments=["argument"]),
     submit.sbatch_argv(_EVERYTHING, BatchOptions(requeue=False), test_only=True),

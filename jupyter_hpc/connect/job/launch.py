@@ -31,6 +31,7 @@ from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.runner import Completed, Runner
 from jupyter_hpc.slurm import allocate
 from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.releases import Release
 from jupyter_hpc.text import printable
 
 #: How long the environment lines and Jupyter may take before the relay answers.
@@ -137,7 +138,7 @@ class Launcher:
         ours, too. `tcp` makes its relay listen on a port of the node as well.
         """
         secret = secrets.token_hex(32)
-        gpus = await self._gpus()
+        release, gpus = await self._gpus()
         identity = make_identity() if tcp else None
         files = {**self._files(secret), "nodes": nodes_file(self._nodes, gpus)}
         if identity is not None:
@@ -155,7 +156,7 @@ class Launcher:
         launch = ["sh", f"{session}/launch.sh", session, root, port, *settings.command]
         node = self._nodes[0]
         step = allocate.step_argv(
-            self._job_id, launch, node=node, gpus=gpus.get(node), name=STEP_NAME
+            self._job_id, launch, node=node, gpus=gpus.get(node), release=release, name=STEP_NAME
         )
         found, fields = await self._run_step(session, step, home_writable)
         if found == "address":
@@ -184,11 +185,15 @@ class Launcher:
             self._profile,
         )
 
-    async def _gpus(self) -> dict[str, int]:
-        """How many GPUs each of several nodes has; on one node a step gets all of them anyway."""
+    async def _gpus(self) -> tuple[Release | None, dict[str, int]]:
+        """Slurm's release, and how many GPUs each of several nodes has.
+
+        On one node a step gets all of them anyway, and neither is asked for.
+        """
         if len(self._nodes) < 2:
-            return {}
-        return await SlurmClient(self._starter).node_gpus(self._job_id)
+            return None, {}
+        slurm = SlurmClient(self._starter)
+        return await slurm.version(), await slurm.node_gpus(self._job_id)
 
     async def _place_alone(self, files: Mapping[str, bytes]) -> str | ServerAddress:
         """The folder with our files in it, or the server that somebody else has started."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from jupyter_hpc.demo.slurm.inventory import Inventory
 from jupyter_hpc.demo.slurm.jobs import COMPLETED, PENDING, RUNNING, Job, Request
 from jupyter_hpc.demo.slurm.planner import demands, possible
+from jupyter_hpc.demo.slurm.version import names_node_limit, refuses_what_never_fits
 
 NOT_AVAILABLE = "Requested node configuration is not available"
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -46,7 +47,11 @@ def check(request: Request, count: int, jobs: Iterable[Job], inventory: Inventor
     largest = max(node.memory_mb for node in inventory.nodes.values())
     if request.memory_mb is not None and request.memory_mb > largest:
         raise Refused(NOT_AVAILABLE, "Memory specification can not be satisfied")
-    # More nodes, or more CPUs than a node has, is accepted and waits for ever, as in 22.05.
+    if refuses_what_never_fits(inventory.slurm) and not possible(request, inventory):
+        cpus = max(node.cpus for node in inventory.nodes.values())
+        many = (request.cpus_per_task or 1) > cpus
+        raise Refused(NOT_AVAILABLE, "CPU count per node can not be satisfied" if many else "")
+    # In other releases more nodes, or more CPUs than a node has, is accepted and waits for ever.
     fewer = replace(request, cpus_per_task=1, memory_mb=1, nodes=1, tasks=1, tasks_per_node=None)
     if request.gpus and request.gpus.per != "job":
         per_node = request.gpus.count * (request.tasks if request.gpus.per == "task" else 1)
@@ -74,7 +79,8 @@ def must_wait(job: Job, jobs: Sequence[Job], inventory: Inventory, now: float) -
         return "BeginTime" if request.begin > now or job.restarts else "Priority"
     if request.time_limit > inventory.partitions[request.partition].max_time:
         return "PartitionTimeLimit"
-    if request.nodes > len(inventory.partitions[request.partition].nodes):
+    too_many = request.nodes > len(inventory.partitions[request.partition].nodes)
+    if too_many and names_node_limit(inventory.slurm):
         return "PartitionNodeLimit"
     if not possible(request, inventory):
         return "PartitionConfig"

@@ -33,3 +33,13 @@ def says_ready(release: str) -> bool:
 def names_shared_errors(release: str) -> bool:
     """Whether StdErr= is set where errors go to the output file: before 26.05."""
     return release < "26.05"
+
+
+def refuses_what_never_fits(release: str) -> bool:
+    """Whether more nodes or CPUs than there are are refused, not queued for ever: 24.11 alone."""
+    return release == "24.11"
+
+
+def names_node_limit(release: str) -> bool:
+    """Whether too many nodes have a reason of their own: before 24.11."""
+    return release < "24.11"

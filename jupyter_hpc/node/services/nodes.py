@@ -28,7 +28,7 @@ from jupyter_hpc.runner import start_process
 from jupyter_hpc.slurm.allocate import step_argv
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.job_environment import JobEnvironment
-from jupyter_hpc.slurm.releases import release_name, shares_gpus
+from jupyter_hpc.slurm.releases import Release, release_name, shares_gpus
 from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import finish, within
 
@@ -134,16 +134,20 @@ class NodesService:
     async def _sample_all(self) -> None:
         while True:
             try:
-                shares = await self._shares()
+                release, shares = await self._shares()
                 break
             except HpcError as error:
                 for node in self._nodes:
                     self._fail(node, error)
             await asyncio.sleep(RETRY_SECONDS)
-        await asyncio.gather(*(self._sample(each, shares.get(each.name)) for each in self._nodes))
+        samples = (self._sample(each, shares.get(each.name), release) for each in self._nodes)
+        await asyncio.gather(*samples)
 
-    async def _shares(self) -> dict[str, int]:
-        """The GPUs of each node; an error where a look at them would take them away."""
+    async def _shares(self) -> tuple[Release, dict[str, int]]:
+        """Slurm's release and the GPUs of each node.
+
+        Raises GpuUnavailable where a look at them would take them away.
+        """
         version, shares = await asyncio.gather(
             self._client.version(), self._client.node_gpus(self._job_id)
         )
@@ -153,16 +157,16 @@ class NodesService:
                 "at these would keep them from your own srun.",
                 "Run nvidia-smi there yourself: srun --overlap -w NODE nvidia-smi.",
             )
-        return shares
+        return version, shares
 
-    async def _sample(self, node: _Node, gpus: int | None) -> None:
+    async def _sample(self, node: _Node, gpus: int | None, release: Release) -> None:
         if gpus == 0:
             self._fail(node, GpuUnavailable("This node has no GPU of the job.", ""))
             return
         program = [sys.executable, "-c", PROGRAM, f"{INTERVAL_SECONDS:g}"]
         argv = step_argv(
-            self._job_id, program, node=node.name, gpus=gpus, no_input=False, quiet=True,
-            name=STEP_NAME,
+            self._job_id, program, node=node.name, gpus=gpus, release=release, no_input=False,
+            quiet=True, name=STEP_NAME,
         )  # fmt: skip
         while True:
             try:

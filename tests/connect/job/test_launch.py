@@ -366,13 +366,19 @@ async def test_a_node_that_is_reached_by_ssh_starts_its_own_step(world: World) -
     assert (await launcher(world).start(home_writable=False)).session == LOCAL
 
 
-async def test_on_several_nodes_the_step_asks_for_the_gpus_of_its_own(world: World) -> None:
+@pytest.mark.parametrize(
+    ("release", "option"), [("22.05.8", "--gpus=3"), ("24.11.5", "--gpus-per-node=3")]
+)
+async def test_on_several_nodes_the_step_asks_for_the_gpus_of_its_own(
+    world: World, release: str, option: str
+) -> None:
+    world.release = release
     answering(world, place=f"folder={SESSION}\n", start_and_await=STARTED)
     on_node = "     Nodes={} CPU_IDs=0 Mem=1024 GRES=gpu:{}(IDX:0)\n"
     world.details = on_node.format("gpu02", 1) + on_node.format("gpu01", 3)
     await launcher(world, nodes=("gpu01", "gpu02")).start(home_writable=True)
     step = world.ran[-1]
-    assert "--nodelist=gpu01" in step and "--gpus=3" in step
+    assert "--nodelist=gpu01" in step and option in step
     assert nodes_file(("gpu01", "gpu02"), {"gpu02": 1, "gpu01": 3}) == b"gpu01 3\ngpu02 1\n"
     world.ran.clear()
     await launcher(world).start(home_writable=True)

@@ -146,6 +146,7 @@ class World:
     config: str = "InactiveLimit           = 0 sec\n"
     #: what `scontrol --details show job` says
     details: str = ""
+    release: str = "22.05.8"
     test_only: str = "test-only"
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
@@ -263,6 +264,8 @@ class World:
         return 0, f"{self.made[0].job_id}\n", ""
 
     def _sinfo(self, arguments: list[str]) -> tuple[int, str, str]:
+        if arguments == ["--version"]:
+            return 0, f"slurm-wlm {self.release}\n", ""
         assert arguments == list(recording("sinfo-groups").argv[-len(arguments) :])
         return _recorded("sinfo-groups")
 

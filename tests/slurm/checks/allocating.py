@@ -75,10 +75,11 @@ async def a_step_has_the_gpus_that_it_asks_for(bench: Bench) -> None:
     assert progress.job_id
     assert await bench.client.node_gpus(progress.job_id) == {bench.gpu_node: 2}
     show = ["sh", "-c", 'printf %s "$CUDA_VISIBLE_DEVICES"']
-    for gpus, shown in ((None, "0,1"), (2, "0,1"), (1, "0"), (0, "")):
-        step = step_argv(progress.job_id, show, node=bench.gpu_node, gpus=gpus)
-        done = await bench.run(step)
-        assert (done.stdout, done.stderr) == (shown, ""), gpus
+    for release in ((22, 5), (24, 11)):  # GPUs of one type are had by both spellings everywhere
+        for gpus, shown in ((None, "0,1"), (2, "0,1"), (1, "0"), (0, "")):
+            step = step_argv(progress.job_id, show, node=bench.gpu_node, gpus=gpus, release=release)
+            done = await bench.run(step)
+            assert (done.stdout, done.stderr) == (shown, ""), (release, gpus)
     if shares_gpus(await bench.client.version()):  # before, it waits for ever
         refused = await bench.run(step_argv(progress.job_id, show, gpus=3))
         assert "Invalid generic resource (gres) specification" in refused.stderr

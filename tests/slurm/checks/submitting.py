@@ -194,7 +194,6 @@ async def limits_of_a_qos(bench: Bench) -> None:
 async def reasons_to_wait(bench: Bench) -> None:
     cases: list[tuple[str, dict[str, object]]] = [
         ("PartitionTimeLimit", {"partition": "gpu", "time": "5-00:00:00"}),
-        ("PartitionConfig", {"cpus": 99}),
         ("AssocGrpCpuLimit", {"account": "tiny", "cpus": 3}),
         ("QOSMaxGRESPerUser", {"partition": "gpu", "qos": "gpu1", "gpus": 2}),
         ("QOSMaxWallDurationPerJobLimit", {"qos": "short", "time": "6"}),
@@ -202,6 +201,15 @@ async def reasons_to_wait(bench: Bench) -> None:
     for reason, request in cases:
         job_id = await bench.submit(**request)  # type: ignore[arg-type]
         await bench.waiting_for(job_id, reason)
+
+
+async def what_can_never_run(bench: Bench) -> None:
+    """Of what was seen, 24.11 alone refuses it at once; elsewhere it waits for ever."""
+    if await bench.client.version() == (24, 11):
+        with pytest.raises(SubmitRejected, match="CPU count per node can not be satisfied"):
+            await bench.submit(cpus=99)
+        return
+    await bench.waiting_for(await bench.submit(cpus=99), "PartitionConfig")
 
 
 async def an_allocation_without_salloc(bench: Bench) -> None:
@@ -218,5 +226,6 @@ CHECKS = (
     a_script_runs_with_its_environment, header_lines_mean_the_same, options_of_batch_jobs,
     every_way_to_ask_for_gpus, arrays,
     every_task_has_a_row_when_asked, an_array_task_knows_its_number, an_estimate_before_submitting,
-    refused_with_what_is_allowed, limits_of_a_qos, reasons_to_wait, an_allocation_without_salloc,
+    refused_with_what_is_allowed, limits_of_a_qos, reasons_to_wait, what_can_never_run,
+    an_allocation_without_salloc,
 )  # fmt: skip
