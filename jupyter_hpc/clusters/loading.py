@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ DEMO_PROFILE = "demo"
 
 #: Folder of the demo cluster; when it is not set, see `demo_folder`.
 DEMO_VARIABLE = "JUPYTER_HPC_DEMO"
+
+#: No profile is so large; whoever names another file by mistake is told so at once.
+_MAX_BYTES = 1_000_000
 
 _BUILT_IN = Path(__file__).parent / "builtin"
 _EXPANSION = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
@@ -211,20 +215,21 @@ def _resolved(name: str, path: Path, seen: tuple[Path, ...]) -> _Resolved:
     if path in seen:
         chain = " -> ".join(file.stem for file in (*seen, path))
         raise ProfileError(f"{where}: extends goes in a circle: {chain}.", "Remove one of them.")
-    values = check_profile(read_toml(path, where), where)
-    if "ssh_config" in values.get("login", {}):
-        values["login"]["ssh_config"] = _expand(values["login"]["ssh_config"], path, where)
+    said = read_toml(path, where)
+    values: dict[str, Any] = {}
+    parent: Path | None = None
+    with Faults() as faults:
+        with faults.noted():
+            values = check_profile(said, where)
+            if "ssh_config" in values.get("login", {}):
+                values["login"]["ssh_config"] = _expand(values["login"]["ssh_config"], path, where)
+        with faults.noted():
+            parent = _parent(said.get("extends"), path, where)
     base = values.pop("extends", None)
     origin = f"{path.stem}, built in" if path.parent == _BUILT_IN else str(path)
     origins = dict.fromkeys(_paths(values), origin)
-    if base is None:
+    if base is None or parent is None:
         return _Resolved(values, origins)
-    # A profile may extend the one that it hides: the user's "ulysses" adds to the site's.
-    parent = find_file(base, after=path if base == name else None)
-    if parent is None:
-        near = nearest(base, [file.stem for folder in folders() for file in folder.glob("*.toml")])
-        guess = f"Did you mean {near[0]}?" if near else "No profile of that name was found."
-        raise ProfileError(f"{where}: extends names {base!r}, which does not exist.", guess)
     inherited = _resolved(base, parent, (*seen, path))
     # What is said anew is no longer as unsure as what it replaces.
     doubts = inherited.values.get("confidence", {})
@@ -232,6 +237,19 @@ def _resolved(name: str, path: Path, seen: tuple[Path, ...]) -> _Resolved:
         key: word for key, word in doubts.items() if key not in origins
     }
     return _Resolved(_merge(inherited.values, values), {**inherited.origins, **origins})
+
+
+def _parent(base: object, path: Path, where: str) -> Path | None:
+    """The file of the profile that is extended; None where none is named."""
+    if not isinstance(base, str) or not PROFILE_NAME.fullmatch(base):
+        return None
+    # A profile may extend the one that it hides: the user's "ulysses" adds to the site's.
+    parent = find_file(base, after=path if base == path.stem else None)
+    if parent is None:
+        near = nearest(base, [file.stem for folder in folders() for file in folder.glob("*.toml")])
+        guess = f"Did you mean {near[0]}?" if near else "No profile of that name was found."
+        raise ProfileError(f"{where}: extends names {base!r}, which does not exist.", guess)
+    return parent
 
 
 def _paths(values: Mapping[str, Any]) -> list[str]:
@@ -261,6 +279,12 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def read_toml(path: Path, where: str) -> dict[str, Any]:
     """What the file says; ProfileError if it cannot be read or is no TOML."""
     try:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MAX_BYTES:
+            raise ProfileError(
+                f"{where} is no profile: it is a folder, a device, or very large.",
+                "A profile is a text file of some lines.",
+            )
         return parse_toml(path.read_bytes().decode("utf-8"), where)
     except FileNotFoundError as error:
         raise ProfileError(

@@ -67,11 +67,15 @@ def read_quota(text: str) -> dict[str, Quota]:
     return found
 
 
-#: `/home (user ada)   280 kB/47 GB   25/500k`, once for each area
+_SPACE = r"[\d.]+\s*(?:[kKMGTP]?i?B|[kKMGTP])?"
+_COUNT = r"[\d.]+\s*[kKMG]?"
+
+#: `/home (user ada)   280 kB/47 GB   25/500k`, once for each area. The clusters differ in blanks
+#: and units: `20GiB/  25GiB    1 / 250K`, `2461M/50G`, `0/2048k`.
 _REPORT = re.compile(
-    r"^\s*(?P<area>/\S+)\s+\((?P<whose>[^)]*)\)\s+(?P<used>[\d.]+)\s*(?P<used_unit>[kKMGTP]?i?B)\s*/"
-    r"\s*(?P<limit>[\d.]+)\s*(?P<limit_unit>[kKMGTP]?i?B)"
-    r"\s+(?P<files>[\d.]+[kKMG]?)\s*/\s*(?P<most>[\d.]+[kKMG]?)",
+    r"^\s*(?P<area>/\S+)\s+\((?P<whose>[^)]*)\)"
+    rf"\s+(?P<used>{_SPACE})\s*/\s*(?P<limit>{_SPACE})"
+    rf"\s+(?P<files>{_COUNT})\s*/\s*(?P<most>{_COUNT})\s*$",
     re.MULTILINE,
 )
 
@@ -89,10 +93,10 @@ def read_diskusage_report(text: str, path: str) -> Quota | None:
     last = max(folders.index(row["area"].strip("/")) for row in rows)
     quotas = [
         Quota(
-            used=_amount(row["used"], row["used_unit"]),
-            limit=_amount(row["limit"], row["limit_unit"]),
-            files_used=_amount(row["files"].rstrip("kKMG"), row["files"][-1]),
-            files_limit=_amount(row["most"].rstrip("kKMG"), row["most"][-1]),
+            used=_amount(row["used"], plain=1024),
+            limit=_amount(row["limit"], plain=1024),
+            files_used=_amount(row["files"], plain=1000),
+            files_limit=_amount(row["most"], plain=1000),
         )
         for row in rows
         if folders.index(row["area"].strip("/")) == last
@@ -100,10 +104,14 @@ def read_diskusage_report(text: str, path: str) -> Quota | None:
     return max(quotas, key=lambda quota: quota.used / (quota.limit or 1))
 
 
-def _amount(number: str, unit: str) -> int:
-    """`280 kB` and `500k` as numbers; the units of this program are decimal."""
-    power = "kMGTP".find(unit[:1].replace("K", "k")) + 1
-    return int(float(number) * 1000**power)
+def _amount(text: str, *, plain: int) -> int:
+    """`280 kB`, `25GiB` and `500k` as numbers; a unit without B counts in powers of `plain`."""
+    number = text.rstrip("BikKMGTP ")
+    unit = text[len(number) :].strip()
+    base = 1024 if "i" in unit else 1000 if "B" in unit else plain
+    return int(
+        float(number) * base ** ("kMGTP".find(unit[:1].replace("K", "k")) + 1 if unit else 0)
+    )
 
 
 def _row(words: list[str]) -> Quota | None:

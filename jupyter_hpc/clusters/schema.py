@@ -95,20 +95,21 @@ def check_profile(data: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _checked_section(section: str, value: Any, where: str) -> dict[str, Any]:
     table = check_table(value, section, where)
-    if section == "confidence":
-        return {
-            _known_path(path, where): _checked(
-                _CONFIDENCE_KEY, value, f'{where}: confidence."{printable(path, 80)}"'
-            )
-            for path, value in table.items()
-        }
-    if section not in NAMED_SECTIONS:
+    if section not in (*NAMED_SECTIONS, "confidence"):
         return check_keys(keys_of(section), table, f"{section}.", where)
     checked: dict[str, Any] = {}
     with Faults() as faults:
         for name, entry in table.items():
+            if section == "confidence":
+                with faults.noted():
+                    key = _known_path(name, where)
+                    shown = f'{where}: confidence."{printable(name, 80)}"'
+                    checked[key] = _checked(_CONFIDENCE_KEY, entry, shown)
+                continue
             with faults.noted():
-                checked[_entry_name(name, section, where)] = check_keys(
+                _check_entry_name(name, section, where)
+            with faults.noted():
+                checked[name] = check_keys(
                     keys_of(section),
                     check_table(entry, f"{section}.{name}", where),
                     f"{section}.{name}.",
@@ -184,10 +185,9 @@ def check_table(value: Any, name: str, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _entry_name(name: str, section: str, where: str) -> str:
+def _check_entry_name(name: str, section: str, where: str) -> None:
     if not _ENTRY_NAME.fullmatch(name):
         raise ProfileError(
             f"{where}: {section} has an entry called {printable(name, 60)!r}.",
             "Such names are made of letters, digits, '.', '_' and '-'.",
         )
-    return name

@@ -144,6 +144,7 @@ def test_gpus_are_asked_for_in_the_spelling_of_the_site() -> None:
         ("narval", {"gpu_type": "A100"}, "Write a100: upper and lower case matter"),
         ("narval", {"gpu_type": "v100"}, "It has: a100, a100_1g.5gb"),
         ("narval", {"time": "8-00:00:00"}, "at most 7-00:00:00"),
+        ("rorqual", {"time": "00:01:00"}, "Ask for at least 00:05:00"),
         ("ulysses", {"nodes": 5, "gpus": 10}, "10 GPUs are more than Ulysses"),
         ("snellius", {"time": "6-00:00:00"}, "at most 5-00:00:00"),
     ],

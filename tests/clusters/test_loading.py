@@ -210,3 +210,22 @@ def test_idle_release_in_seconds(write: Write) -> None:
     write("a", SMALL + '[jupyter]\nidle_release = "1h30m"\n')
     assert clusters.load("a").jupyter.idle_release_seconds == 5400
     assert clusters.load("demo").jupyter.idle_release_seconds is None
+
+
+def test_every_fault_of_a_file_is_named_at_once(write: Write) -> None:
+    path = write(
+        "wrong",
+        'extends = "nosuch"\n[login]\nuser = "a b"\n[partitions."a b"]\nqos = 3\n'
+        '[confidence]\n"allocation.nope" = "unsure"\n"login.host" = "perhaps"\n',
+    )
+    with pytest.raises(ProfileError) as caught:
+        clusters.check_file(path)
+    assert caught.value.message.startswith("There are 6 faults:")
+    for words in ("'nosuch'", "login.user", "'a b'", "a b.qos", "'allocation.nope'", "'perhaps'"):
+        assert words in caught.value.message
+
+
+@pytest.mark.parametrize("file", ["/dev/zero", "."])
+def test_what_is_no_profile_at_all_is_not_read(file: str) -> None:
+    with pytest.raises(ProfileError, match="is no profile: it is a folder, a device, or very"):
+        clusters.check_file(Path(file))

@@ -64,7 +64,7 @@ def test_mounts_and_the_one_that_counts() -> None:
     assert mount_of("/x", []) is None
 
 
-#: The shape follows the Alliance's documentation of its program.
+#: No recording of ours: the shape follows the Alliance's documentation of its program.
 REPORT = """
                              Description                Space         # of files
                        /home (user ada)         280 kB/47 GB            25/500k
@@ -83,3 +83,30 @@ def test_the_alliance_s_report_of_several_areas() -> None:
     assert fullest == Quota(900 * 10**9, 971 * 10**9, 7000, 500_000)
     assert read_diskusage_report(REPORT, "/elsewhere") is None
     assert read_diskusage_report("command not found", "/home/ada") is None
+
+
+#: Likewise; the shapes follow what users of Narval, Rorqual, tamIA and others have published.
+GIB = """
+                            Description                Space         # of files
+                       /home (user ada)        20GiB/  25GiB         208K/ 250K
+                    /scratch (user ada)        0  B/1024GiB           7 /2000K
+--
+On some clusters, a break down per user may be available by adding an option.
+"""
+NO_BYTES = """
+                 Description                Space           # of files
+         /home (project ada)            2461M/50G             54k/500k
+      /project (project ada)              0/2048k               0/1025
+ /project (project def-prof)           971G/1000G             7k/1005k
+"""
+
+
+def test_the_report_in_the_spellings_of_the_clusters() -> None:
+    gib = 1024**3
+    home = Quota(20 * gib, 25 * gib, 208_000, 250_000)
+    assert read_diskusage_report(GIB, "/home/ada") == home
+    assert read_diskusage_report(GIB, "/scratch/ada") == Quota(0, 1024 * gib, 7, 2_000_000)
+    small = Quota(2461 * 1024**2, 50 * gib, 54_000, 500_000)
+    assert read_diskusage_report(NO_BYTES, "/home/ada") == small
+    group = Quota(971 * gib, 1000 * gib, 7_000, 1_005_000)
+    assert read_diskusage_report(NO_BYTES, "/project") == group

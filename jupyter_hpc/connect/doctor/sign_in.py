@@ -11,6 +11,7 @@ from jupyter_hpc.connect.doctor.checks import Report
 from jupyter_hpc.connect.doctor.network import target_of
 from jupyter_hpc.connect.sentences import utc
 from jupyter_hpc.connect.ssh.expiring.offers import Credential, Ticket, list_credentials, ticket
+from jupyter_hpc.connect.ssh.expiring.renewal import renew_words
 from jupyter_hpc.connect.ssh.interfaces import LoginConnection
 from jupyter_hpc.connect.ssh.keys import KeyRing, SignIn
 from jupyter_hpc.connect.ssh.login import Reachable, open_login
@@ -124,7 +125,8 @@ def _no_ticket(granted: Ticket | None) -> str:
 def _renew(profile: Profile, kind: str) -> str:
     login = profile.login
     if login.renew:
-        return f"Renew it: {shlex.join(login.renew)}. {login.renew_note}".strip()
+        words = renew_words(login, login.user or "YOU")
+        return f"Renew it: {shlex.join(words)}. {login.renew_note}".strip()
     usual = "Get a ticket: kinit" if kind == "ticket" else "Ask the site for a new certificate."
     return login.renew_note or usual
 
