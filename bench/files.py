@@ -2,9 +2,10 @@
 
     python -m bench files
 
-One file of 1 GB, and 10,000 files of 4 kB, both ways, rounds interleaved. Both ends are in
-memory (/dev/shm), so that the disk of the machine is no part of it. Seconds are medians; the ratio
-is that of scp's to ours in the same round (more than 1: ours is faster).
+One file of 1 GB, and 10,000 files of 4 kB, both ways, rounds interleaved; and 1,000 of the small
+ones once over a line that takes 20 ms there and back, as to a cluster in the same country.
+Both ends are in memory (/dev/shm), so that the disk of the machine is no part of it. Seconds are
+medians; the ratio is that of scp's to ours in the same round (more than 1: ours is faster).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tests.connect.real.sessions import command, environment
 ROUNDS = 3
 LARGE_BYTES = 1_000_000_000
 SMALL_FILES, SMALL_BYTES = 10_000, 4096
+#: scp takes a quarter of an hour for all of them over a line that is no cable in this machine.
+FEWER_FILES, LINE_MILLISECONDS = 1_000, 10
 THERE = "/dev/shm/jupyter-hpc-bench"
 
 
@@ -39,6 +42,12 @@ def main() -> None:
             for direction in ("push", "pull"):
                 _compare(cluster, laptop, source, direction, what, folder / "back")
             shutil.rmtree(source)
+        with cluster.slow_laptop("alice", "bench-line", milliseconds=LINE_MILLISECONDS) as distant:
+            distant.write_profile("mini")
+            source = folder / "fewer"
+            _fill(source, "fewer")
+            for direction in ("push", "pull"):
+                _compare(cluster, distant, source, direction, "fewer", folder / "back", "20 ms", 1)
 
 
 def _fill(source: Path, what: str) -> None:
@@ -49,16 +58,23 @@ def _fill(source: Path, what: str) -> None:
             for _ in range(LARGE_BYTES // len(block)):
                 file.write(block)
         return
-    for number in range(SMALL_FILES):
+    for number in range(SMALL_FILES if what == "small" else FEWER_FILES):
         (source / f"file-{number:05d}").write_bytes(os.urandom(SMALL_BYTES))
 
 
 def _compare(
-    cluster: Cluster, laptop: Laptop, source: Path, direction: str, what: str, back: Path
+    cluster: Cluster,
+    laptop: Laptop,
+    source: Path,
+    direction: str,
+    what: str,
+    back: Path,
+    line: str = "here",
+    rounds: int = ROUNDS,
 ) -> None:
     scp = ["scp", "-F", str(laptop.ssh_config), "-q", "-r"]
     times: dict[str, list[float]] = {"jupyter-hpc": [], "scp": []}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for tool, taken in times.items():
             if direction == "push":
                 _clear(cluster)
@@ -74,7 +90,9 @@ def _compare(
         theirs / ours for theirs, ours in zip(times["scp"], times["jupyter-hpc"], strict=True)
     )
     ours, theirs = (statistics.median(times[tool]) for tool in ("jupyter-hpc", "scp"))
-    print(f"{direction} {what:5}  ours {ours:6.2f} s  scp {theirs:6.2f} s  {ratio:5.2f}x")
+    load = os.getloadavg()[0]
+    told = f"{direction} {what:5} {line:5}  ours {ours:6.2f} s  scp {theirs:6.2f} s  {ratio:5.2f}x"
+    print(f"{told}  (load {load:.1f})", flush=True)
     if direction == "pull":
         _clear(cluster)
         shutil.rmtree(back, ignore_errors=True)

@@ -9,6 +9,7 @@ packages="
   debootstrap
   fish
   fonts-dejavu-core
+  fuse3
   gcc
   iproute2
   krb5-admin-server
@@ -33,6 +34,8 @@ packages="
   slurmctld
   slurmd
   slurmdbd
+  squashfs-tools
+  squashfuse
   tcsh
   tzdata
   util-linux

@@ -59,6 +59,10 @@ ln -s fd/1 /mnt/stdout
 ln -s fd/2 /mnt/stderr
 # Distinct minor numbers: Slurm tells GPUs apart by them.
 for ((gpu = 0; gpu < GPUS; gpu++)); do mknod -m 666 "/mnt/nvidia$gpu" c 195 "$gpu"; done
+# For environments that are one file, where the machine has it.
+if [ -e /dev/fuse ]; then
+  mknod -m 666 /mnt/fuse c 10 229
+fi
 mount --move /mnt /dev
 mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts /dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm

@@ -11,7 +11,8 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jupyter_hpc.connect.files.frames import (
@@ -71,11 +72,25 @@ class Receiver:
     def wanted(self, *, checksum: bool) -> list[Any]:
         """For each entry: "same", "whole", ["part", size, sha256, tied], ["sha256", value] (the
         same size is there) or ["left", reason]. `tied`: the part is of a file of this time."""
-        return [self._want(index, checksum) for index in range(len(self._entries))]
+        twins = self._twins()
+        return [self._want(index, checksum, twins) for index in range(len(self._entries))]
 
-    def _want(self, index: int, checksum: bool) -> Any:
+    def _twins(self) -> dict[int, str]:
+        """Of names that are one and the same here all but the first, with that one."""
+        first: dict[str, str] = {}
+        twins = {}
+        for index, entry in enumerate(self._entries):
+            folded = unicodedata.normalize("NFC", entry.path).casefold()
+            other = first.setdefault(folded, entry.path)
+            if other != entry.path:
+                twins[index] = other
+        return twins if twins and self._tree.folds_case() else {}
+
+    def _want(self, index: int, checksum: bool, twins: Mapping[int, str]) -> Any:
         entry = self._entries[index]
         try:
+            if index in twins:
+                raise BadName(f"{twins[index]!r} is the same name here")
             parts = self._parts[index] = checked_parts(entry.path)
             if entry.kind == "l" and not leads_inside(entry.path, entry.link, self._depth):
                 raise BadName("it is a link that leads out of the folder")

@@ -93,7 +93,8 @@ def push(
     wire.send_value(request)
     answer = wire.receive_value()
     wanted = _checked_wanted(answer, entries)
-    plan = _plan(entries, wanted, answer["extras"])
+    extras = _surely_extra(answer["extras"], listing.left, [source.path for source in sources])
+    plan = _plan(entries, wanted, extras)
     _check_room(plan.size, answer.get("free"), "there")
     delete = watcher.planned(plan)
     wire.send_value("go")
@@ -136,6 +137,7 @@ def pull(
     try:
         wanted = receiver.wanted(checksum=options.checksum)
         extras = receiver.extras() if options.delete else []
+        extras = _surely_extra(extras, left, [path for path, _ in sources])
         plan = _plan(entries, wanted, extras)
         _check_room(plan.size, tree.free_bytes(), "here")
         delete = watcher.planned(plan)
@@ -191,6 +193,23 @@ def _plan(entries: Sequence[Entry], wanted: Sequence[Any], extras: Sequence[str]
         want == "same" and entry.kind != "d" for entry, want in zip(entries, wanted, strict=True)
     )
     return Plan(len(files), sum(entry.size for entry in files), same, tuple(map(str, extras)))
+
+
+def _surely_extra(
+    extras: Sequence[str], left: Sequence[tuple[str, str]], named: Sequence[str]
+) -> list[str]:
+    """Without what the source may well have, because it could not be read there."""
+    unread = {path for path, _ in left}
+    if not unread.isdisjoint(named):
+        return []
+    return [
+        path
+        for path in extras
+        if not any(
+            path == each or path.startswith(f"{each}/") or each.startswith(f"{path}/")
+            for each in unread
+        )
+    ]
 
 
 def _check_room(size: int, free: int | None, where: str) -> None:

@@ -223,6 +223,14 @@ class Tree:
         with os.scandir(folder) as found:
             return sorted((each.name, each.is_dir(follow_symlinks=False)) for each in found)
 
+    def folds_case(self) -> bool:
+        """Whether `A` and `a` are one file here, as on most laptops. Raises OSError."""
+        self.make_root()
+        os.close(self.open_new([self._new_name]))
+        found = os.path.exists(os.path.join(self.root, self._new_name.upper()))
+        self.drop([self._new_name], new=True)
+        return found
+
     def free_bytes(self) -> int | None:
         """What the disk still takes; None where that is not known."""
         if sys.platform == "win32":

@@ -241,6 +241,11 @@ class Builder:
         fields = read_fields(done.stdout)
         if not done.ok or not first(fields, "jupyterlab"):
             said = printable(done.stderr or done.stdout, 300).strip()
+            if self._recipe.style == "packed" and "fuse" in said:
+                raise CommandFailed(
+                    f"{job.node} cannot mount the packed environment: {said}",
+                    "Its nodes do not offer FUSE to users. Use --style venv.",
+                )
             raise CommandFailed(
                 f"The environment does not start on {job.node}: {said}",
                 f"Do nodes see {env}? Choose another folder with --prefix. What was "

@@ -309,3 +309,115 @@ def test_no_file_of_a_hostile_end_runs_as_somebody_else(tmp_path: Path) -> None:
     played = hostile([["tool", "f", 4, 0, 0o6777, ""]], small(0, b"evil"), (frames.LAST, b""))
     pull(played, [("x", None)], str(tmp_path), Options(), Heard())
     assert (tmp_path / "tool").stat().st_mode & 0o7000 == 0
+
+
+def test_what_could_not_be_read_is_not_taken_for_gone(
+    wire: Wire, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "there"
+    sync = [Source(str(source), "")]
+    push(wire, sync, str(target), Options(contents=True), Heard())
+    before = content(target)
+    (target / "old").write_text("x")
+    listed, refused = os.scandir, str(source / "deep")
+
+    def scandir(path: Any = ".") -> Any:
+        if str(path) == refused:
+            raise PermissionError(13, "Permission denied", refused)
+        return listed(path)
+
+    monkeypatch.setattr("jupyter_hpc.connect.files.listing.os.scandir", scandir)
+    done = push(wire, sync, str(target), Options(contents=True, delete=True), Heard(delete=True))
+    assert done.deleted == ["old"] and content(target) == before
+    assert done.left == [("deep", "permission denied")]
+    refused = str(source)
+    (target / "old").write_text("x")
+    push(wire, sync, str(target), Options(contents=True, delete=True), Heard(delete=True))
+    assert content(target) == {**before, "old": b"x"}
+
+
+def test_names_that_are_one_here_do_not_replace_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [[name, "f", 4, 0, 0o644, ""] for name in ("data/A", "data/a", "data/b")]
+    parts = (small(0, b"good"), small(2, b"fine"), (frames.LAST, b""))
+    with monkeypatch.context() as patch:
+        patch.setattr("jupyter_hpc.connect.files.tree.Tree.folds_case", lambda self: True)
+        done = pull(hostile(entries, *parts), [("x", None)], str(tmp_path), Options(), Heard())
+    assert done.left == [("data/a", "'data/A' is the same name here")]
+    assert content(tmp_path) == {"data": None, "data/A": b"good", "data/b": b"fine"}
+    three = (small(0, b"good"), small(1, b"both"), small(2, b"fine"), (frames.LAST, b""))
+    done = pull(hostile(entries, *three), [("x", None)], str(tmp_path), Options(), Heard())
+    assert done.left == [] and (tmp_path / "data/a").read_bytes() == b"both"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_disk_that_fills_up_takes_the_part_away_and_goes_on(
+    wire: Wire, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jupyter_hpc.connect.files import receiver
+
+    write = receiver._write
+
+    def full(fd: int, data: bytes) -> None:
+        if os.fstat(fd).st_size > 1_000_000:
+            raise OSError(28, "No space left on device")
+        write(fd, data)
+
+    monkeypatch.setattr(receiver, "_write", full)
+    here = tmp_path / "here"
+    done = pull(wire, [(str(source), None)], str(here), Options(), Heard())
+    assert done.left == [("source/deep/er/big", "the disk is full there")]
+    expected = content(source)
+    del expected["deep/er/big"]
+    assert content(here / "source") == expected
+
+
+@pytest.mark.parametrize("change", ["grows", "shrinks", "other", "vanishes"])
+def test_a_file_that_changes_while_it_is_copied(
+    wire: Wire, source: Path, tmp_path: Path, change: str
+) -> None:
+    big = source / "deep/er/big"
+
+    class Meddles(Heard):
+        def planned(self, plan: Plan) -> bool:
+            if change == "vanishes":
+                big.unlink()
+            return super().planned(plan)
+
+        def moved(self, entry: Entry, size: int) -> None:
+            if entry.path.endswith("big") and self.size < 1_000_000 <= self.size + size:
+                if change == "grows":
+                    with big.open("ab") as file:
+                        file.write(b"more" * 1000)
+                elif change == "shrinks":
+                    os.truncate(big, 1_200_000)
+                else:
+                    with big.open("r+b") as file:
+                        file.write(b"other")
+                    os.utime(big, (1_000_000_000, 1_000_000_000))
+            super().moved(entry, size)
+
+    there = tmp_path / "there"
+    done = push(wire, [Source(str(source), "")], str(there), Options(contents=True), Meddles())
+    if change == "grows":
+        assert done.left == [] and (there / "deep/er/big").read_bytes() == BIG
+    else:
+        why = "it was deleted meanwhile" if change == "vanishes" else "it changed while it was read"
+        assert done.left == [("deep/er/big", why)]
+        assert not (there / "deep/er/big").exists()
+    assert (there / "deep/run").exists() and not list(there.rglob(".jhpc*"))
+
+
+def test_holes_permissions_and_times_go_along(wire: Wire, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    with (source / "holes").open("wb") as file:
+        file.truncate(5_000_000)
+    (source / "key").write_text("secret")
+    (source / "key").chmod(0o600)
+    os.utime(source / "key", (1_500_000_000, 1_500_000_000))
+    push(wire, [Source(str(source), "")], str(tmp_path / "there"), Options(contents=True), Heard())
+    holes, key = tmp_path / "there/holes", (tmp_path / "there/key").stat()
+    assert holes.read_bytes() == bytes(5_000_000)
+    assert stat.S_IMODE(key.st_mode) == 0o600 and key.st_mtime == 1_500_000_000

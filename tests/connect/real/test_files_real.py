@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,6 +126,7 @@ def test_a_cut_transfer_goes_on_by_itself_and_in_the_next_command(
                 _grown(folder)
                 process.kill()
             assert not (folder / "other").exists()
+            _interrupted(laptop, str(tmp_path / "big"), folder)
             network.rate = 0
             done = run(laptop, "push", str(tmp_path / "big"), "mini:files/other")
             assert done.returncode == 0, done.stderr
@@ -132,6 +134,22 @@ def test_a_cut_transfer_goes_on_by_itself_and_in_the_next_command(
             assert not list(folder.glob(".jhpc*"))
         finally:
             cluster.run("login1", ["rm", "-rf", "files"], user="alice")
+
+
+def _interrupted(laptop: Laptop, source: str, folder: Path) -> None:
+    """Ctrl-C twice: it ends at once, in words, and leaves what has arrived."""
+    with subprocess.Popen(
+        command("push", source, "mini:files/third"), env=environment(laptop),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        known = set(folder.glob(".jhpc*"))
+        eventually(lambda: set(folder.glob(".jhpc*")) - known, "it has begun", seconds=60)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in out + err, out + err
+    for part in set(folder.glob(".jhpc*")) - known:
+        part.unlink()
 
 
 def _grown(folder: Path) -> None:
