@@ -26,6 +26,7 @@ from jupyter_hpc.cli.hosts import Host, open_host
 from jupyter_hpc.cli.job_upload import sending
 from jupyter_hpc.cli.proposing import note_of, show_proposal
 from jupyter_hpc.cli.resources import CpuCount
+from jupyter_hpc.cli.trying import tried
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.rules import without_guesses
 from jupyter_hpc.errors import ConversionRefused, HpcError, PreflightFailed, UsageError
@@ -80,6 +81,7 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--build", metavar="FILE", help="… one built in the job from requirements, …")
 @click.option("--container", metavar="IMAGE", help="… or an Apptainer image.")
 @click.option("--dry-run", is_flag=True, help="Show the job and when it could start; no more.")
+@click.option("--trial", metavar="N", help='Try "2 epochs" here first: fills time and memory.')
 @click.option("--propose", is_flag=True, help="Show what the notebook lacks to go on; no more.")
 @click.option("--apply", is_flag=True, help="Write that into the notebook, after a backup.")
 @click.option("--wait", is_flag=True, help="Wait for its end and exit with its code.")
@@ -146,6 +148,8 @@ async def _submit(
         profile = await _without_guesses(host.profile, client)
         choices = choices_of(given, profile)
         options = submit_options(choices, profile, here=host.here)
+        if given["trial"]:
+            options = await tried(programs, options, given, host)
         try:
             prepared = await _prepared(programs, options, host, client)
         except ConversionRefused as error:

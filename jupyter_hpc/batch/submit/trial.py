@@ -71,6 +71,11 @@ async def newest_trial(runner: Runner, runs_folder: str) -> Trial:
 
 def total_epochs(conversion: Conversion, settings: Mapping[str, Any]) -> int:
     """How many epochs the notebook is to run; UsageError where no parameter says that."""
+    return epochs_of(conversion, settings)[1]
+
+
+def epochs_of(conversion: Conversion, settings: Mapping[str, Any]) -> tuple[str, int]:
+    """The parameter that says how many epochs there are, and its value; or UsageError."""
     for parameter in conversion.parameters:
         if parameter.name.rpartition(".")[2].lower() not in _NAMES:
             continue
@@ -81,11 +86,11 @@ def total_epochs(conversion: Conversion, settings: Mapping[str, Any]) -> int:
             except (ValueError, SyntaxError):
                 continue
         if isinstance(value, int) and value > 0:
-            return value
+            return parameter.name, value
     raise UsageError(
-        "The notebook has no parameter for its epochs, so that the number of parts cannot be "
-        "computed.",
-        "Give the number of parts: --chain N.",
+        "The notebook has no parameter for its epochs, so that neither its time nor the number "
+        "of parts can be computed.",
+        "Give them: --time T, --chain N.",
     )
 
 

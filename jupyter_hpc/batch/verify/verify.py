@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,11 +15,9 @@ from typing import Any
 
 from jupyter_hpc.batch.convert.context import SILENCED
 from jupyter_hpc.batch.convert.report import Conversion
-from jupyter_hpc.batch.paths.outside import levels_above
-from jupyter_hpc.batch.paths.written import written_paths
 from jupyter_hpc.batch.runtime import DRIVER_FILE, RUNTIME_FILE, shipped_source
-from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
-from jupyter_hpc.batch.runtime.job.linked import changed, watch
+from jupyter_hpc.batch.runtime.job.linked import changed
+from jupyter_hpc.batch.verify.copies import work_copy
 from jupyter_hpc.batch.verify.files import Contents, contents, different, written
 from jupyter_hpc.batch.verify.outputs import (
     CellOutput,
@@ -37,11 +34,6 @@ from jupyter_hpc.text import printable, uncoloured
 _LENGTH = re.compile(
     r"(?i)(?:^|[_.])(?:n_?|num_?|max_?)?(?:epochs?|iters?|iterations|steps)(?:\.cell\d+.*)?$"
 )
-#: Files and folders up to this size are copied for a trial, larger ones are linked.
-_MAX_COPIED_BYTES = 20_000_000
-_MAX_COPIED_FILES = 2000
-#: So much of what is written is copied for each trial.
-_MAX_WRITTEN_BYTES = 2_000_000_000
 #: The exit code of a script whose trial time is over.
 TIME_BOX_CODE = 124
 #: What a run may take beyond its budget before it is stopped.
@@ -321,25 +313,9 @@ class _Trials:
         return _Trial(outputs, done.returncode, done.stderr, files_written)
 
     def _work_copy(self, name: str) -> Path:
-        """A folder like that of the notebook; large things are links, but nothing it writes."""
-        code, source = self.conversion.script, self.path.resolve().parent
-        written = written_paths(code, {each: [value] for each, value in self.values.items()})
-        plan = FolderPlan(
-            {
-                "source": str(source),
-                "levels": levels_above(code),
-                "written": [{"path": each.path, "effect": each.effect} for each in written],
-                "small_bytes": _MAX_COPIED_BYTES,
-                "data_files": _MAX_COPIED_FILES,
-                "data_bytes": _MAX_COPIED_BYTES,
-                "written_bytes": _MAX_WRITTEN_BYTES,
-            }
-        )
-        mirror = Mirror(plan, self.folder / name / "tree", [])
-        begun = time.time()
-        folder = mirror.run()
-        self.watched.append(watch(mirror.links, begun, mirror.patterns))
-        return folder
+        copy = work_copy(self.folder / name / "tree", self.path, self.conversion, self.values)
+        self.watched.append(copy.watched)
+        return copy.folder
 
     def changed(self) -> list[str]:
         """Files outside of the folders of the trials that were changed while they ran."""

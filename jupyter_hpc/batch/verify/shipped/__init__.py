@@ -1,0 +1,1 @@
+"""Runs in the Python of a trial; imports nothing of ours."""
