@@ -161,9 +161,15 @@ async def test_a_security_key_that_wants_no_touch(
     laptop = at_home(cluster.laptop("alice", "quiet-usb"), monkeypatch)
     no_touch = "no-touch-required "
     with security_key(tmp_path, touch=False) as key, _authorized(cluster, key, no_touch):
-        connection = await open_login(_with_agent(laptop, key), NoPrompter())
+        login = _with_agent(laptop, key)
+        with laptop.ssh_config.open("a", encoding="utf-8") as config:
+            config.write("  ForwardAgent yes\n  ForwardX11 yes\n")
+        connection = await open_login(login, NoPrompter())
         assert not connection.needs_person
-        (await connection.open_node("gpu01", NoPrompter())).close()
+        node = await connection.open_node("gpu01", NoPrompter())
+        for host in (connection, node):
+            lent = await host.runner.run(["sh", "-c", 'echo "$SSH_AUTH_SOCK$DISPLAY"'])
+            assert lent.stdout == "\n", "nobody on the cluster may use the agent"
         connection.close()
 
 
