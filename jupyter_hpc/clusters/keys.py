@@ -218,7 +218,7 @@ KEYS: tuple[Key, ...] = (
         "environment",
         "internet",
         "choice",
-        "Whether compute nodes reach the internet.",
+        "Whether compute nodes reach the internet; `submit` speaks of downloads accordingly.",
         "unknown",
         ("yes", "no", "proxy", "unknown"),
     ),

@@ -59,6 +59,8 @@ class Options:
     folder_from_script: str | None = None
     #: Leave out cells that are not Python, instead of refusing the notebook for them.
     skip_invalid: bool = False
+    #: Whether compute nodes reach the Internet, as the cluster's profile says it.
+    internet: str = "unknown"
 
 
 def convert(path: Path, options: Options | None = None) -> Conversion:
@@ -266,7 +268,7 @@ class _Converter:
             if cell.execution_count is not None
         }
         yield from hidden_state(self.cells, counts)
-        yield from notices_of(self.notebook, self.cells)
+        yield from notices_of(self.notebook, self.cells, self.options.internet)
 
     def _other_cases(self, parameter: Parameter) -> list[str]:
         return other_cases(parameter.name, self.options.environment)

@@ -31,13 +31,21 @@ _DOWNLOADS = {
 }
 #: Most cells call none of them, so that their trees need not be searched.
 _MENTIONS = re.compile("|".join(["download", "load_data", *map(re.escape, _DOWNLOADS)]))
-_ADVICE = "Compute nodes usually have no Internet: run this once on the login node."
+
+#: What to say of it, by what the cluster's profile knows of its compute nodes.
+_ADVICE = {
+    "no": "Compute nodes of this cluster have no Internet: run this once on the login node.",
+    "proxy": "Compute nodes of this cluster reach only some addresses, through a proxy.",
+    "unknown": "Compute nodes usually have no Internet: run this once on the login node.",
+}
 
 #: Names that the script has from its first line.
 _GIVEN = ALWAYS | {API, "display", "In", "Out", "_", "__", "___", "_exit_code", "_timing"}
 
 
-def notices_of(notebook: Notebook, cells: list[CodeCell]) -> Iterator[Notice]:
+def notices_of(
+    notebook: Notebook, cells: list[CodeCell], internet: str = "unknown"
+) -> Iterator[Notice]:
     """All notices that do not depend on single lines of notebook syntax."""
     for cell in notebook.cells:
         if cell.failed_last_time and "raises-exception" not in cell.tags:
@@ -46,8 +54,10 @@ def notices_of(notebook: Notebook, cells: list[CodeCell]) -> Iterator[Notice]:
         if cell.kind == "code" and "/content/" in cell.source:
             line = 1 + cell.source[: cell.source.index("/content/")].count("\n")
             yield Notice(cell.number, line, "/content is a folder of Colab.")
-    for code in cells:
-        yield from _calls(code)
+    # Where nodes reach the Internet, a download is as well as any other line.
+    advice = _ADVICE.get(internet)
+    for code in cells if advice else ():
+        yield from _calls(code, f" {advice}")
 
 
 def case_notices(parameters: Iterable[Parameter], environment: Iterable[str]) -> Iterator[Notice]:
@@ -63,7 +73,7 @@ def case_notices(parameters: Iterable[Parameter], environment: Iterable[str]) ->
                 yield Notice(parameter.cell, parameter.line, message)
 
 
-def _calls(cell: CodeCell) -> Iterator[Notice]:
+def _calls(cell: CodeCell, usual: str) -> Iterator[Notice]:
     if not _MENTIONS.search(cell.code):
         return
     for node in ast.walk(cell.tree):
@@ -73,14 +83,14 @@ def _calls(cell: CodeCell) -> Iterator[Notice]:
         line = node.lineno
         for end, words in _DOWNLOADS.items():
             if name == end or name.endswith("." + end):
-                advice = "" if "offline" in words else f" {_ADVICE}"
+                advice = "" if "offline" in words else usual
                 yield Notice(cell.number, line, f"{name}() {words}.{advice}")
         if any(k.arg == "download" and _is_true(k.value) for k in node.keywords):
-            yield Notice(cell.number, line, f"{name}() downloads a data set. {_ADVICE}")
+            yield Notice(cell.number, line, f"{name}() downloads a data set.{usual}")
         elif re.search(r"(keras|tf)\.(.*\.)?datasets\.\w+\.load_data$", name) or (
             name.endswith(".load_data") and "keras" in cell.code
         ):
-            yield Notice(cell.number, line, f"{name}() may download a data set. {_ADVICE}")
+            yield Notice(cell.number, line, f"{name}() may download a data set.{usual}")
 
 
 def _is_true(node: ast.expr) -> bool:

@@ -74,6 +74,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
     return SubmitOptions(
         mode=choices.mode,
         skip_invalid=choices.skip_invalid,
+        internet=_internet(profile),
         request=job_request(choices, profile),
         node_cpus=_node_cpus(choices, profile),
         settings=choices.settings,
@@ -97,6 +98,12 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         notify=notify_settings() if choices.notify else None,
         force=choices.force,
     )
+
+
+def _internet(profile: Profile | None) -> str:
+    if profile is None or not profile.is_sure("environment.internet"):
+        return "unknown"
+    return profile.environment.internet
 
 
 def _max_jobs(profile: Profile | None) -> int | None:

@@ -44,17 +44,15 @@ async def read_draft(notebook: Path, options: SubmitOptions, runner: Runner) -> 
     parsed = await asyncio.to_thread(parse_notebook, data, notebook.name)
     if options.mode == "notebook":
         await asyncio.to_thread(check_runnable, data, notebook.name)
-    conversion = await asyncio.to_thread(
-        converted, parsed, notebook.parent, options.mode, names, options.skip_invalid
+    wanted = Options(
+        environment=names, skip_invalid=options.skip_invalid, internet=options.internet
     )
+    conversion = await asyncio.to_thread(converted, parsed, notebook.parent, options.mode, wanted)
     return Draft(data, parsed, names, conversion, await asyncio.to_thread(propose, parsed))
 
 
-def converted(
-    notebook: Notebook, folder: Path, mode: str, environment: frozenset[str], skip: bool = False
-) -> Conversion:
+def converted(notebook: Notebook, folder: Path, mode: str, options: Options) -> Conversion:
     """The conversion for a mode; in notebook mode it only finds the parameters."""
-    options = Options(environment=environment, skip_invalid=skip)
     conversion = convert_notebook(notebook, folder, options)
     if mode == "notebook":
         return conversion.as_notebook()

@@ -85,6 +85,8 @@ class SubmitOptions:
     mode: Literal["script", "notebook"] = "script"
     #: Leave out cells that are not Python.
     skip_invalid: bool = False
+    #: Whether compute nodes reach the Internet, by the profile.
+    internet: str = "unknown"
     request: Request = DEFAULT_REQUEST
     #: CPUs of each node, by the profile; tasks on one node share them.
     node_cpus: int | None = None

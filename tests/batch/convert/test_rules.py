@@ -170,6 +170,25 @@ def test_nothing_is_said_about_names_after_a_star_import(tmp_path: Path) -> None
     assert converted(tmp_path, ["from math import *", "sin(x)"]).notices == ()
 
 
+@pytest.mark.parametrize(
+    ("internet", "words"),
+    [
+        ("unknown", "usually have no Internet"),
+        ("no", "of this cluster have no Internet"),
+        ("proxy", "through a proxy"),
+        ("yes", ""),
+    ],
+)
+def test_what_is_said_of_downloads_follows_the_site(
+    tmp_path: Path, internet: str, words: str
+) -> None:
+    path = write_notebook(
+        tmp_path / "a.ipynb", ["from t import Model\nm = Model.from_pretrained('small')"]
+    )
+    notices = convert(path, Options(internet=internet)).notices
+    assert len(notices) == bool(words) and all(words in each.message for each in notices)
+
+
 def test_notices_about_downloads_stored_errors_and_processes(tmp_path: Path) -> None:
     conversion = converted(
         tmp_path,

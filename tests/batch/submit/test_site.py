@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_hpc import clusters
 from jupyter_hpc.batch.job.layout import laid_out
 from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.job.script import script_text
@@ -111,3 +112,9 @@ async def test_a_sweep_keeps_to_the_jobs_of_one_person(tmp_path: Path, runner: L
         await prepare(path, many, runner, None)
     few = SubmitOptions(sweep={"LR": [1, 2, 3]}, max_jobs=3)
     assert (await prepare(path, few, runner, None)).job.runs == 3
+
+
+def test_what_the_site_says_of_the_internet_goes_along() -> None:
+    for name, internet in (("narval", "no"), ("fir", "yes"), ("m3", "unknown")):
+        options = submit_options(Choices(), clusters.load(name), here=False)
+        assert options.internet == internet
