@@ -29,10 +29,24 @@ class HostCopy:
         UsageError names what cannot be saved.
         """
         self._shared = {}
-        copied = {name: self._copied(value, (name,)) for name, value in state.items()}
+        threads = self._torch.get_num_threads()
+        self._torch.set_num_threads(1)  # they would wait for each other at each tensor
+        try:
+            copied = {name: self._copied(value, (name,)) for name, value in state.items()}
+        finally:
+            self._torch.set_num_threads(threads)
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
             self._torch.cuda.current_stream().synchronize()
         return copied
+
+    def adopt(self, state: Any, path: tuple[str, ...]) -> None:
+        """Use the memory of a state that was loaded, and is not needed further."""
+        if isinstance(state, self._torch.Tensor):
+            self._buffers[path] = state
+        elif isinstance(state, Mapping | list | tuple):
+            pairs = state.items() if isinstance(state, Mapping) else enumerate(state)
+            for key, value in pairs:
+                self.adopt(value, (*path, str(key)))
 
     def _copied(self, value: Any, path: tuple[str, ...]) -> Any:
         torch = self._torch
@@ -79,6 +93,8 @@ class HostCopy:
             or buffer.shape != value.shape
             or buffer.dtype != value.dtype
             or buffer.stride() != value.stride()
+            # An optimizer keeps the tensors that were loaded into it.
+            or buffer.untyped_storage().data_ptr() == value.untyped_storage().data_ptr()
         ):
             pinned = value.device.type == "cuda"
             buffer = self._torch.empty_like(value, device="cpu", pin_memory=pinned)

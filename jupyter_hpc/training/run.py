@@ -103,7 +103,8 @@ class Run:
         try:
             self.id, name = self._processes.lead(self._open)
             self._resume(name)
-            self._copier.copy({**self._states(), "state": self.state})  # what cannot be saved
+            if not self.resumed:  # what cannot be saved is said now, not after hours
+                self._copier.copy({**self._states(), "state": self.state})
             name_run(self.id, self.folder / ".run" / "trackers.json")
         except BaseException:
             self._store.close()
@@ -151,6 +152,7 @@ class Run:
         if content.get("format") != _FORMAT:
             raise UsageError(f"The checkpoint {name} is of another version of this kit.")
         self._load_parts(name, content)
+        self._copier.adopt(content["parts"], ("parts",))
         place, ranks = content["position"], content["ranks"]
         self.epoch, self._position, self.step = place["epoch"], place["batch"], place["step"]
         size = self._processes.size

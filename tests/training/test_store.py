@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import pytest
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.training import Run
 from jupyter_hpc.training import writing as writing_module
+from jupyter_hpc.training.host_copy import HostCopy
 from jupyter_hpc.training.store import CheckpointStore
 from tests.training.loops import Killed, ended, train
 
@@ -196,3 +198,18 @@ def test_two_processes_do_not_write_one_folder(tmp_path: Path) -> None:
     store.close()
     with open(folder / ".run" / "lock", "a+") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_memory_that_an_optimizer_has_kept_is_not_used_for_copies(torch: Any) -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    loaded = copy.deepcopy(optimizer.state_dict())
+    copier = HostCopy()
+    copier.adopt(loaded, ("optimizer",))
+    optimizer.load_state_dict(loaded)
+    copied = copier.copy({"optimizer": optimizer.state_dict()})["optimizer"]["state"][0]
+    assert torch.equal(copied["exp_avg"], optimizer.state[model.weight]["exp_avg"])
+    optimizer.step()
+    assert not torch.equal(copied["exp_avg"], optimizer.state[model.weight]["exp_avg"])
