@@ -29,6 +29,9 @@ KILLED = 137
 #: Ended by a signal: INT, TERM, KILL, and that of a limit of processor time.
 _SIGNALS = (130, 143, KILLED, 152)
 
+#: An environment needs a hundred times this; so little is left where it did not fit.
+_LITTLE_KILOBYTES = 20_000
+
 #: Fewer free inodes than this are none.
 _FEW_INODES = 1000
 
@@ -38,7 +41,14 @@ def explain(code: int, log: str, recipe: Recipe, host: str) -> CommandFailed:
     said = dict(re.findall(r"^jupyter-hpc: (fault|inodes|space) (.*)$", log, re.M))
     detail = printable(said.get("fault", ""), 300)
     output = "\n".join(line for line in log.splitlines() if not line.startswith("jupyter-hpc: "))
-    common = _common(output, said.get("inodes", ""), host)
+    # Python's venv and ipykernel do not say that there was no room.
+    silent = code in (27, 32) and _is_less(said.get("space", ""), _LITTLE_KILOBYTES)
+    few = code in (27, 32) and _is_less(said.get("inodes", ""), _FEW_INODES)
+    common = _common(
+        f"{output}\nno space left on device" if silent or few else output,
+        said.get("inodes", ""),
+        host,
+    )
     if common is not None:
         return common
     if code in _BY_CODE:
@@ -73,6 +83,10 @@ def explain(code: int, log: str, recipe: Recipe, host: str) -> CommandFailed:
     )
 
 
+def _is_less(number: str, limit: int) -> bool:
+    return number.isdigit() and int(number) < limit
+
+
 def _common(output: str, inodes: str, host: str) -> CommandFailed | None:
     """A lack of room, which shows in many ways."""
     if _QUOTA.search(output):
@@ -81,8 +95,9 @@ def _common(output: str, inodes: str, host: str) -> CommandFailed | None:
             "Delete something, or choose another place: --prefix FOLDER. An environment has "
             "about 20,000 files; --style packed needs one, where the tools are there.",
         )
-    few = inodes.isdigit() and int(inodes) < _FEW_INODES
-    if few and (_FULL.search(output) or "cannot create" in output.lower()):
+    if _is_less(inodes, _FEW_INODES) and (
+        _FULL.search(output) or "cannot create" in output.lower()
+    ):
         return CommandFailed(
             f"The file system on {host} has no free inodes: no more files can be made.",
             "Delete files, or choose another place: --prefix FOLDER. --style packed is one file.",
@@ -186,7 +201,7 @@ def _foreign(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
 def _no_venv(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
     return CommandFailed(
         f"{detail} on {host} cannot make environments: its venv or pip is missing.",
-        "Choose another Python with --module or --python.",
+        "Choose another Python with --module or --python. A quota that is used up shows so, too.",
     )
 
 

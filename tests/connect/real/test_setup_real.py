@@ -179,6 +179,57 @@ def test_a_full_home_is_named(cluster: Cluster, laptop: Laptop, account: Path) -
         cluster.homes.restore("alice")
 
 
+@pytest.mark.faults
+@pytest.mark.timeout(600)
+def test_no_room_at_any_stage_leaves_the_environment_in_use(
+    cluster: Cluster, laptop: Laptop, account: Path
+) -> None:
+    small = "/home/alice/small"
+
+    def mounted(*options: str) -> None:
+        how = ",".join(["mode=700,uid=61001,gid=61001", *options])
+        done = cluster.run("login1", ["mount", "-t", "tmpfs", "-o", how, "tmpfs", small])
+        assert done.returncode == 0, done.stderr
+
+    def used(what: str) -> int:
+        asked = ["df", f"--output={what}", "--block-size=1K", small]
+        shown = cluster.run(
+            "login1", asked if what == "used" else ["df", f"--output={what}", small]
+        )
+        return int(shown.stdout.split()[-1])
+
+    def found() -> list[str]:
+        shown = cluster.run("login1", ["ls", "-A", f"{small}/env.d"], user="alice")
+        link = cluster.run("login1", ["readlink", f"{small}/env"], user="alice")
+        return [*shown.stdout.split(), link.stdout.strip()]
+
+    cluster.run("login1", ["mkdir", "small"], user="alice")
+    mounted("size=200m", "nr_inodes=20000")
+    words = ("--prefix", "small/env", "--wheels", WHEELS, "--no-job")
+    try:
+        first = _setup(laptop, *words)
+        assert first.returncode == 0, first.stdout + first.stderr
+        before, size, files = found(), used("used"), used("iused")
+        assert before[-1] == "env.d/1"
+        # At the first folder, while Python makes its environment, and while pip installs.
+        for room in (4, 2_000, size - 1_000):
+            mounted("remount", f"size={size + room}k", "nr_inodes=20000")
+            full = _setup(laptop, *words, "--package", "rich")
+            assert full.returncode == 1 and "The disk on login1 is full" in full.stderr, full.stderr
+            assert "small/env is in use as before" in full.stderr and found() == before
+        for room in (1, 300, files - 60):
+            mounted("remount", "size=200m", f"nr_inodes={files + room}")
+            full = _setup(laptop, *words, "--package", "rich")
+            assert full.returncode == 1 and "no free inodes" in full.stderr, (room, full.stderr)
+            assert "small/env is in use as before" in full.stderr and found() == before
+        mounted("remount", "size=200m", "nr_inodes=20000")
+        good = _setup(laptop, *words, "--package", "rich")
+        assert good.returncode == 0 and found()[-1] == "env.d/2", good.stderr
+    finally:
+        cluster.run("login1", ["umount", "--lazy", small])
+        cluster.run("login1", ["rmdir", "small"], user="alice")
+
+
 #: Behaves like conda where `setup` uses it: makes an environment of the wheels that are there.
 CONDA = """#!/bin/sh
 [ "$1" != --version ] || { echo conda 24.1.0; exit 0; }

@@ -77,6 +77,18 @@ def test_lines_quote_the_folder() -> None:
     [
         (30, "OSError: [Errno 122] Disk quota exceeded", "quota on h is used up"),
         (30, "No space left on device\njupyter-hpc: inodes 0", "no free inodes"),
+        (
+            27,
+            "ensurepip failed\njupyter-hpc: space 900\njupyter-hpc: inodes 9999",
+            "disk on h is full",
+        ),
+        (
+            27,
+            "ensurepip failed\njupyter-hpc: space 9000000\njupyter-hpc: inodes 9",
+            "no free inodes",
+        ),
+        (27, "ensurepip failed\njupyter-hpc: space 9000000", "its venv or pip is missing"),
+        (137, "", "was ended on h before it was over"),
         (30, "No space left on device\njupyter-hpc: inodes 99999", "disk on h is full"),
         (30, "Temporary failure in name resolution", "does not reach the Internet"),
         (31, "CondaHTTPError: HTTP 000", "does not reach the Internet"),
