@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.batch.test_on_slurm import SMALL, TOKEN, User, alice, logs
-from tests.batch.torch_site import torch_site
+from tests.batch.torch_site import lightning_site
 from tests.cluster.layout import ENV_PATH
 
 __all__ = ["alice"]
@@ -141,7 +141,12 @@ def test_the_own_errors_of_torch_and_of_a_file_system_with_a_quota(alice: User) 
         "quota": "import os\nwith open('/tmp/limited/own/weights.pt', 'wb') as file:\n"
         "    file.write(bytes(3_000_000))\n    os.fsync(file.fileno())",
     }
-    program = ["env", f"PYTHONPATH={torch_site(alice)}", f"{ENV_PATH}/bin/jupyter-hpc", "submit"]
+    program = [
+        "env",
+        f"PYTHONPATH={lightning_site(alice)}",
+        f"{ENV_PATH}/bin/jupyter-hpc",
+        "submit",
+    ]
     small = [*SMALL[: SMALL.index("--mem")], "--mem", "2G", "--gpus", "0", "--force", "--json"]
     jobs = {}
     try:

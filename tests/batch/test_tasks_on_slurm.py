@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.batch.test_on_slurm import SMALL, User, logs
-from tests.batch.torch_site import torch_site
+from tests.batch.torch_site import lightning_site
 from tests.cluster.fixtures import ClusterFactory
 from tests.cluster.layout import ENV_PATH
 
@@ -117,7 +117,9 @@ def test_torch_and_lightning_find_their_processes(wide: User, name: str) -> None
     cells = [SHOW, DDP if name == "torch" else LIGHTNING]
     # Simulated GPUs are none for torch, and the look at them before the program says so.
     layout = ["--partition", "wide", "--nodes", "2", "--tasks-per-node", "2", "--gpus", "0"]
-    text = run_to_end(wide, f"{name}.ipynb", cells, *layout, "--mem", "4G", site=torch_site(wide))
+    text = run_to_end(
+        wide, f"{name}.ipynb", cells, *layout, "--mem", "4G", site=lightning_site(wide)
+    )
     assert [row[0] for row in placed(text)] == ["cpu01", "cpu01", "gpu01", "gpu01"], text
     if name == "torch":
         assert text.count("sum of ranks 6 of 4") == 4, text

@@ -11,32 +11,41 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 REQUIREMENTS = ("torch==2.13.0", "torchdata==0.11.0")
+LIGHTNING = "lightning==2.6.6"
 CACHE = Path(__file__).resolve().parents[2] / ".cache"
 
 
-def torch_site(python: str = sys.executable) -> Path:
-    """The folder for a Python; built (a minute, 200 MB to fetch) if it is not in the cache."""
+def torch_site(python: str = sys.executable, *further: str) -> Path:
+    """The folder for a Python; built (a minute, 200 MB to fetch) if it is not in the cache.
+
+    With `further` requirements it is another folder, which holds everything.
+    """
+    requirements = (*REQUIREMENTS, *further)
     asked = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
     version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-    folder = CACHE / f"{REQUIREMENTS[0].replace('==', '-')}-python{version}"
+    named = [name.replace("==", "-") for name in (REQUIREMENTS[0], *further)]
+    folder = CACHE / f"{'-'.join(named)}-python{version}"
     CACHE.mkdir(exist_ok=True)
     with open(CACHE / "torch.lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            _build(python, folder)
+            _build(python, folder, requirements)
     return folder
 
 
-def _build(python: str, folder: Path) -> None:
+def _build(python: str, folder: Path, requirements: Sequence[str]) -> None:
     fresh = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
-    options = ["--disable-pip-version-check", "--no-compile", "--target", str(fresh)]
+    options = ["--disable-pip-version-check", "--target", str(fresh)]
+    # Users of the test cluster cannot keep what Python compiles there, and it takes a minute.
+    options += ["--no-compile"] if requirements == REQUIREMENTS else []
     subprocess.run(
-        [*pip, *options, *REQUIREMENTS], check=True, timeout=900, stdin=subprocess.DEVNULL
+        [*pip, *options, *requirements], check=True, timeout=900, stdin=subprocess.DEVNULL
     )
     # Headers and tools for extensions in C++ are a fifth of it.
     for name in ("torch/include", "torch/share"):

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from tests.batch.torch_site import link_site
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import ENV_SETUP
 from tests.connect.real.kernels import Kernel
 from tests.connect.real.sessions import connected, run
-from tests.tools import ROOT
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
-
-PACKAGES = ROOT / ".cache" / "lightning"
 
 _TRAIN = """
 import lightning, torch
@@ -44,21 +38,9 @@ trainer.fit(Model(), DataLoader(torch.randn(16, 4), batch_size=2))
 """
 
 
-@pytest.fixture(scope="module")
-def packages() -> Path:
-    """torch and Lightning; kept, because they are half a gigabyte."""
-    if not (PACKAGES / "lightning").is_dir():
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        target = ["--target", str(PACKAGES)]
-        subprocess.run([*pip, *target, "torch==2.13.0", "lightning"], check=True)
-    return PACKAGES
-
-
-def test_two_devices_in_a_cell_and_in_a_script(cluster: Cluster, packages: Path) -> None:
+def test_two_devices_in_a_cell_and_in_a_script(cluster: Cluster) -> None:
     laptop, home = cluster.laptop("alice", "lightning"), cluster.home("alice")
-    link = ["cp", "-al", str(packages), str(home / "lightning-packages")]
-    if subprocess.run(link).returncode:  # on another disk
-        subprocess.run([*link[:1], "-a", *link[2:]], check=True)
+    link_site(home / "lightning-packages")
     setup = [*ENV_SETUP, "export PYTHONPATH=/home/alice/lightning-packages:$PYTHONPATH"]
     laptop.write_profile("mini", {"environment": {"setup": setup}})
     (home / "train.py").write_text(_TRAIN, encoding="utf-8")
