@@ -116,6 +116,8 @@ class OwnFolder:
     data_bytes: int = 20_000_000
     #: So many bytes of files that will be written are copied, however large they are.
     written_bytes: int = 2_000_000_000
+    #: What lies around it is none of the notebook's: it came from a laptop.
+    alone: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "written": [dict(item) for item in self.written]}
@@ -216,6 +218,16 @@ class BatchJob:
     def isolated(self) -> bool:
         """Whether each run works in a folder of its own on the shared disk."""
         return self.folder is not None and self.staging is None
+
+    @property
+    def in_notebooks_folder(self) -> bool:
+        """Whether the program works where the session and other jobs may work as well."""
+        return self.folder is None and self.staging is None and not self.from_laptop
+
+    @property
+    def from_laptop(self) -> bool:
+        """Whether the notebook's folder is one that this submit has made for it."""
+        return f"{self.work_dir}/".startswith(f"{self.run_dir}/")
 
     @property
     def tasks(self) -> int:

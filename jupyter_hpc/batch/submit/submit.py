@@ -238,7 +238,7 @@ def in_its_folder(
     """The job with a working folder of its own, or what it overwrites in `folder` without one."""
     if job.staging is not None or job.sweep or options.isolate:
         own = own_folder(code, job.work_dir, options.limits)
-        return replace(job, folder=own), Overwritten()
+        return replace(job, folder=replace(own, alone=job.from_laptop)), Overwritten()
     return job, Overwritten() if options.upload else overwritten_files(code, folder)
 
 

@@ -79,6 +79,21 @@ def test_small_is_copied_and_large_is_linked_and_what_is_written_is_never_a_link
     assert (own / "small.csv").stat().st_mtime_ns == (source / "small.csv").stat().st_mtime_ns
 
 
+def test_after_many_copies_whole_folders_are_links_unless_they_may_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_hpc.batch.runtime.job.folder._MAX_COPIES", 2)
+    source = tmp_path / "project"
+    names = ("a/1.txt", "a/deep/2.txt", "b/3.txt", "logs/old.txt", "runs/first/log.txt", "z.txt")
+    fill(source, dict.fromkeys(names, 1))
+    code = "open('logs/new.txt', 'w')\nopen(f'runs/{name}/log.txt', 'w')"
+    assert mirrored(source, tmp_path / "own", code) == {
+        "a": "folder", "a/1.txt": "copied", "a/deep": "folder", "a/deep/2.txt": "copied",
+        "b": "linked", "logs": "folder", "logs/old.txt": "linked",
+        "runs": "folder", "runs/first": "folder", "runs/first/log.txt": "copied", "z.txt": "linked",
+    }  # fmt: skip
+
+
 def test_a_link_that_will_be_written_becomes_a_file_and_a_huge_file_is_left_out(
     tmp_path: Path,
 ) -> None:
@@ -101,6 +116,19 @@ def test_paths_out_of_the_folder_lead_where_they_led(tmp_path: Path) -> None:
         "notebooks": "folder", "notebooks/b.csv": "copied", "data": "linked", "lib": "linked",
         "models": "folder", "models/w.pt": "copied",
     }  # fmt: skip
+
+
+def test_nothing_lies_around_a_notebook_from_a_laptop_and_no_folder_of_runs_is_linked(
+    tmp_path: Path,
+) -> None:
+    """There the folder around the notebook's is that of the submit: logs, scripts, results."""
+    fill(tmp_path / "run", {"work/a.csv": 1, "logs/1.out": 1, "output/1/x": 1})
+    source, own = tmp_path / "run" / "work", tmp_path / "run" / "output" / "1" / "files"
+    code = "open('../up.txt', 'w')"
+    assert mirrored(source, own, code, alone=True) == {"work": "folder", "work/a.csv": "copied"}
+    fill(tmp_path / "home", {"project/a.csv": 1, "data/b.csv": 1, "runs/1/x": 1})
+    made = mirrored(tmp_path / "home" / "project", tmp_path / "home" / "runs" / "2" / "files", code)
+    assert made == {"project": "folder", "project/a.csv": "copied", "data": "linked"}
 
 
 @pytest.mark.parametrize(
@@ -200,7 +228,9 @@ def test_what_was_linked_and_changed_all_the_same_is_said(tmp_path: Path) -> Non
     cells = [
         "import glob\nfor name in glob.glob('*.bin') + ['data/1']:\n"
         "    print('changes', name)\n    file = open(name, 'r' + chr(43))\n    file.write('y')\n"
-        "    file.close()\nopen('/'.join(['data', 'new']), chr(119)).close()"
+        "    file.close()\nopen('/'.join(['data', 'new']), chr(119)).close()\n"
+        "import pathlib\npathlib.Path(*['data', '__pycache__']).mkdir()\n"
+        "open('/'.join(['data', '__pycache__', 'a.pyc']), chr(119)).close()"
     ]
     job = LocalJob(
         tmp_path, converted(tmp_path / "s", cells), staging=None,

@@ -18,7 +18,8 @@ from jupyter_hpc.batch.runtime.job.patterns import lies_below, matches
 
 #: Nobody reads these from a notebook; the runs of all jobs are in the third.
 _LEFT_OUT = {".ipynb_checkpoints", "__pycache__", "hpc-batch", ".hpc-batch"}
-#: More small files than this in all are linked: each copy is work for the file server.
+#: More small files than this in all are linked, and folders of them as a whole: each file and
+#: each link is work for the file server.
 _MAX_COPIES = 1000
 
 
@@ -30,6 +31,8 @@ class FolderPlan:
         self.source: str = content["source"]
         #: So many folders around it can be reached by `..` as well.
         self.levels: int = content.get("levels", 0)
+        #: What lies around it is not mirrored: the notebook came from a laptop.
+        self.alone: bool = content.get("alone", False)
         #: Files up to this size are copied.
         self.small_bytes: int = content["small_bytes"]
         #: A folder with more files or bytes than this is data.
@@ -118,7 +121,8 @@ class Mirror:
         if not os.listdir(self.root):
             self._new.add(name)
         for inner in [part for part in self.plan.inner.split("/") if part]:
-            self._around(source, name, inner)
+            if not self.plan.alone:
+                self._around(source, name, inner)
             source, name = os.path.join(source, inner), _below(name, inner)
             self._folder(name)
         self._mirror(source, name)
@@ -130,7 +134,7 @@ class Mirror:
         near = os.path.realpath(self.plan.top())
         for path in self.plan.outside:
             if "*" not in path:
-                self.links.setdefault(path, linked_state(Path(path)))
+                self.links.setdefault(path, linked_state(path))
             elif lies_below(os.path.realpath(path.partition("*")[0]), near):
                 self.patterns.append(path)
 
@@ -139,6 +143,8 @@ class Mirror:
         for entry in self._entries(source):
             own = _below(name, entry.name)
             if entry.name == inner or entry.name.startswith(".") or self._is_there(own):
+                continue
+            if lies_below(self.root, entry.path):  # the folders of runs, and this one among them
                 continue
             if self.plan.writes_into(own) and entry.is_dir():
                 self._folder(own)
@@ -188,6 +194,8 @@ class Mirror:
             return True
         if linked:
             return False
+        if self.copied >= _MAX_COPIES and not self.plan.writes_into(own):
+            return False
         return not self._is_data(path)
 
     def _is_data(self, folder: str) -> bool:
@@ -201,8 +209,8 @@ class Mirror:
                 else:
                     with contextlib.suppress(OSError):
                         size += entry.stat(follow_symlinks=False).st_size
-            if files > self.plan.data_files or size > self.plan.data_bytes:
-                return True
+                if files > self.plan.data_files or size > self.plan.data_bytes:
+                    return True
         return False
 
     def _entries(self, folder: str) -> list[Any]:

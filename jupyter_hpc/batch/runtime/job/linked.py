@@ -6,8 +6,7 @@ import contextlib
 import glob
 import os
 import time
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 #: So many files are remembered one by one; in further folders times are compared.
@@ -24,14 +23,14 @@ def watch(
     `targets` are files with their states, and folders and files that are not there yet, which
     have none; `patterns` are paths that the run may write by their full name.
     """
-    targets = {**{path: linked_state(Path(path)) for path in _matching(patterns)}, **targets}
+    targets = {**{path: linked_state(path) for path in _matching(patterns)}, **targets}
     files = {target: state for target, state in targets.items() if state}
     large: list[str] = []
     folders = [target for target, state in targets.items() if not state]
     for target in folders:
         found: dict[str, list[int]] = {}
-        for path in _files(target):
-            found[path] = linked_state(Path(path))
+        for file in _files(target):
+            found[os.fspath(file)] = linked_state(file)
             if len(files) + len(found) > _MAX_WATCHED:
                 large.append(target)
                 found = {}
@@ -51,16 +50,17 @@ def changed(before: dict[str, Any]) -> list[str]:
     """What was changed, made or deleted since."""
     found = []
     for path, state in before["files"].items():
-        if linked_state(Path(path)) != state:
+        if linked_state(path) != state:
             found.append(path)
     for folder in before["folders"]:
-        found += [path for path in _files(folder) if path not in before["files"]]
+        paths = [os.fspath(file) for file in _files(folder)]
+        found += [path for path in paths if path not in before["files"]]
     end = time.monotonic() + _LOOK_SECONDS
     for folder in before["large"]:
-        for path in _files(folder):
+        for file in _files(folder):
             with contextlib.suppress(OSError):
-                if os.lstat(path).st_ctime > before["begun"]:
-                    found.append(path)
+                if os.lstat(file).st_ctime > before["begun"]:
+                    found.append(os.fspath(file))
             if time.monotonic() > end:
                 break
     found += [path for path in _matching(before.get("patterns", ())) if path not in before["files"]]
@@ -79,22 +79,30 @@ def _matching(patterns: Iterable[str]) -> list[str]:
     return found
 
 
-def linked_state(path: Any) -> list[int]:
-    """Size, time and number of a file, a Path or an entry of a folder; [] if it is gone."""
+def linked_state(file: str | os.DirEntry[str]) -> list[int]:
+    """Size, time and number of a file; [] if it is gone."""
     try:
-        info = path.stat()
+        info = os.stat(file) if isinstance(file, str) else file.stat()
     except OSError:
         return []
     return [info.st_size, info.st_mtime_ns, info.st_ino]
 
 
-def _files(target: str) -> Any:
-    """The file that a link leads to, or the files of a folder, whose own links are not followed."""
+def _files(target: str) -> Iterator[str | os.DirEntry[str]]:
+    """The file that a link leads to, or the files of a folder, whose own links are not followed.
+
+    What Python compiles beside a module is nobody's result.
+    """
     if not os.path.isdir(target):
         yield target
         return
-    for root, _, names in os.walk(target):
-        for name in names:
-            path = os.path.join(root, name)
-            if not os.path.islink(path):
-                yield path
+    folders = [target]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as found:
+            for entry in found:
+                if entry.is_symlink():
+                    continue
+                if not entry.is_dir():
+                    yield entry
+                elif entry.name != "__pycache__":
+                    folders.append(entry.path)
