@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from jupyter_hpc.batch.runtime.script import children
 from tests.batch.notebooks import AnyCell, converted, run_script
 
 START = """
@@ -55,14 +58,17 @@ def test_a_failure_in_a_new_process_is_that_of_the_notebook(tmp_path: Path) -> N
     assert "return 1 / n" in ran.stderr and "failed in cell 3" in ran.stderr
 
 
-def test_the_program_of_a_new_process_is_never_where_others_could_swap_it(tmp_path: Path) -> None:
-    cells: list[AnyCell] = [
-        START.replace("METHOD", "'spawn'") + "import glob",
-        "def f(n):\n    return glob.glob(os.environ['TMPDIR'] + '/*')",
-        "with ProcessPoolExecutor(1) as pool:\n    print(list(pool.map(f, [0])))",
-    ]
-    (tmp_path / "t").mkdir()
-    (tmp_path / "t").chmod(0o777)
-    variables = {"TMPDIR": str(tmp_path / "t")}
-    ran = run_script(converted(tmp_path, cells), tmp_path / "s", [], variables)
-    assert ran.code == 0 and "jupyter-hpc-child" not in ran.stdout, ran.stderr
+@pytest.mark.parametrize(("mode", "owner"), [(0o777, 0), (0o1777, 65534), (0o755, 65534)])
+def test_the_program_of_a_new_process_is_never_where_others_could_swap_it(
+    mode: int, owner: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if owner and os.getuid():
+        pytest.skip("only root can give a folder to another user")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    handle, made = children._new_file("/proc")  # where nobody can make a file
+    os.close(handle)
+    assert Path(made).parent == tmp_path
+    os.chown(tmp_path, owner or os.getuid(), -1)
+    tmp_path.chmod(mode)
+    with pytest.raises(OSError, match="others can write"):
+        children._new_file("/proc")

@@ -159,9 +159,10 @@ def _main_file() -> str:
 def _new_file(here: str) -> tuple[int, str]:
     """Beside this file, or for a folder that cannot be written where no one else can swap it."""
     for folder in (here, tempfile.gettempdir()):
-        mode = os.stat(folder).st_mode
-        others = mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX
-        if folder != here and others:
+        info = os.stat(folder)
+        shared = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not info.st_mode & stat.S_ISVTX
+        # Whoever has a folder can replace what is in it, sticky or not.
+        if folder != here and (shared or info.st_uid not in (0, os.getuid())):
             break
         try:
             return tempfile.mkstemp(prefix="jupyter-hpc-child-", suffix=".py", dir=folder)
