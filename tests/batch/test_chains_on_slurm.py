@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.batch.test_on_slurm import SMALL, User, alice, logs
-from tests.batch.torch_site import torch_site
+from tests.batch.torch_site import lightning_site
 from tests.cluster.layout import ENV_PATH
 
 __all__ = ["alice"]
@@ -86,9 +86,11 @@ def test_the_parts_that_an_end_cancels_are_explained(alice: User) -> None:
     assert job.isdigit()
 
 
-#: A model that prints its epochs, each a second long in the first parts of a chain.
+#: A model that prints its epochs; those of the first two parts are slow.
 LIGHT = [
-    "import os, time, torch, lightning as L\nEPOCHS = 400",
+    "import os, time, torch, lightning as L\nEPOCHS = 800",
+    "part = int(os.environ.get('SLURM_ARRAY_TASK_ID', 1))\n"
+    "part += int(os.environ.get('SLURM_RESTART_COUNT', 0))\n"
     "class Model(L.LightningModule):\n"
     "    def __init__(self):\n"
     "        super().__init__()\n"
@@ -97,7 +99,7 @@ LIGHT = [
     "        return self.layer(batch[0]).pow(2).mean()\n"
     "    def on_train_epoch_start(self):\n"
     "        print('epoch', self.current_epoch, flush=True)\n"
-    "        time.sleep(int(os.environ.get('SLURM_ARRAY_TASK_ID', 1)) < 3)\n"
+    "        time.sleep(0.5 * (part < 3))\n"
     "    def configure_optimizers(self):\n"
     "        return torch.optim.SGD(self.parameters(), lr=0.1)",
     "rows = torch.utils.data.TensorDataset(torch.randn(8, 4))\n"
@@ -108,52 +110,66 @@ LIGHT = [
 
 
 class Training:
-    """A job of LIGHT whose parts end at real time limits."""
+    """A job of LIGHT."""
 
     def __init__(self, user: User, notebook: str, *words: str) -> None:
-        # The warning is two minutes by default, which is all that a part of these has.
-        settings = ["env", "SBATCH_SIGNAL=B:USR1@30", f"PYTHONPATH={torch_site(user)}"]
-        asked = ["--time", "2", "--cpus", "1", "--mem", "2G", "--gpus", "0", *words, "--json"]
-        program = f"{ENV_PATH}/bin/jupyter-hpc"
-        submitted = json.loads(user.shell([*settings, program, "submit", notebook, *asked]))
+        settings = ["env", f"PYTHONPATH={lightning_site(user)}", f"{ENV_PATH}/bin/jupyter-hpc"]
+        asked = ["--time", "4", "--cpus", "1", "--mem", "2G", "--gpus", "0", *words, "--json"]
+        submitted = json.loads(user.shell([*settings, "submit", notebook, *asked]))
         folder = Path(submitted["run_dir"]).relative_to("/home/alice")
+        self.user = user
         self.job, self.run = submitted["job_id"], user.cluster.home("alice") / folder
 
-    def epochs(self) -> list[int]:
-        """All epochs that were begun, in their order."""
-        return [int(number) for number in re.findall(r"^epoch (\d+)", logs(self.run), re.M)]
+    def parts(self) -> list[str]:
+        """The log of each part."""
+        return re.split(r"^\[jupyter-hpc\] job ", logs(self.run), flags=re.M)[1:]
+
+    def epochs(self) -> list[list[int]]:
+        """The epochs that were begun in each part, in their order."""
+        found = [re.findall(r"^epoch (\d+)", text, re.M) for text in self.parts()]
+        return [[int(number) for number in numbers] for numbers in found]
+
+    def wait_until_part_trains(self, part: int) -> None:
+        self.user.waiting(lambda: len(self.epochs()) >= part and len(self.epochs()[-1]) >= 3, 400)
+
+    def let_its_time_end(self, part: int) -> None:
+        """Shorten the time limit to what Slurm warns of at its next look, and then enforces."""
+        job = f"{self.job}_{part}"
+        asked = ["squeue", "--noheader", "--format=%M", f"--jobs={job}"]
+        *hours, minutes, _ = map(int, self.user.shell(asked).strip().split(":"))
+        limit = 60 * sum(hours) + minutes + 2
+        self.user.shell(["scontrol", "update", f"JobId={job}", f"TimeLimit={limit}"])
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(1500)
-def test_a_lightning_chain_of_three_goes_on_over_real_time_limits(alice: User) -> None:
-    alice.notebook("light.ipynb", LIGHT)
-    chain = Training(alice, "light.ipynb", "--chain", "3")
-    alice.wait_for_end(1200)
-    parts = [file.read_text() for file in sorted((chain.run / "logs").glob("*.out"))]
-    assert len(parts) == 3, parts
-    epochs = [[int(number) for number in re.findall(r"^epoch (\d+)", text, re.M)] for text in parts]
-    assert epochs[0][0] == 0, parts
-    for earlier, later in pairwise(epochs):
-        assert 0 < later[0] <= earlier[-1] + 1 and later[0] > earlier[0], epochs
-    assert epochs[-1][-1] == 399 and "fitted" in parts[-1]
-    assert (chain.run / "output" / "DONE").exists()
+@pytest.mark.timeout(1800)
+def test_lightning_goes_on_over_real_time_limits(alice: User) -> None:
+    # Two at once in one folder, where each would go on from the other's checkpoint.
+    usual = LIGHT[2].replace(",\n                    logger=False, enable_checkpointing=False", "")
+    alice.notebook("bare.ipynb", LIGHT)
+    alice.notebook("usual.ipynb", [*LIGHT[:2], usual])  # with the checkpoints of each epoch
+    chain = Training(alice, "bare.ipynb", "--time", "30", "--chain", "3")
+    requeued = Training(alice, "usual.ipynb", "--requeue")  # in its limit each time anew
+    for part in (1, 2):
+        chain.wait_until_part_trains(part)
+        chain.let_its_time_end(part)
+    held_or_over = re.compile(r"(\S+/JobHeldUser\s*)*")
+    alice.waiting(lambda: held_or_over.fullmatch(left(alice)), 900)
+    assert left(alice) == "", logs(requeued.run) + logs(chain.run)
+    for training in (chain, requeued):
+        epochs = training.epochs()
+        told = "\n".join(line for line in logs(training.run).splitlines() if line[:6] != "epoch ")
+        assert len(epochs) >= 3 and epochs[0][0] == 0, told
+        for earlier, later in pairwise(epochs):
+            assert earlier[0] < later[0] <= earlier[-1] + 1, told
+        assert epochs[-1][-1] == 799 and "fitted" in training.parts()[-1], told
+        *ended, last = [text.count("nearly over") for text in training.parts()]
+        assert set(ended) == {1} and last == 0, told
+        assert (training.run / "output" / "DONE").exists(), told
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(1500)
-def test_lightning_that_is_requeued_goes_on(alice: User) -> None:
-    alice.notebook("light.ipynb", LIGHT)
-    requeued = Training(alice, "light.ipynb", "--requeue", "--set", "EPOCHS=130")
-    alice.waiting(lambda: left(alice) in ("", f"{requeued.job}/JobHeldUser"), 1200)
-    went_on = requeued.epochs()
-    assert left(alice) == "", logs(requeued.run)
-    assert went_on == sorted(went_on) and went_on[-1] == 129, logs(requeued.run)
-    assert "goes on from there" in logs(requeued.run) and (requeued.run / "output/DONE").exists()
-
-
-@pytest.mark.faults
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(900)
 def test_lightning_that_saves_nothing_is_held(alice: User) -> None:
     # Lightning's own way to save at the warning is off, and the program ends without a checkpoint.
     cells = [
@@ -164,9 +180,12 @@ def test_lightning_that_saves_nothing_is_held(alice: User) -> None:
     ]
     alice.notebook("stuck.ipynb", cells)
     stuck = Training(alice, "stuck.ipynb", "--requeue")
-    alice.waiting(lambda: left(alice) in ("", f"{stuck.job}/JobHeldUser"), 1200)
+    for part in (1, 2):
+        stuck.wait_until_part_trains(part)
+        alice.shell(["scancel", "--batch", "--signal=USR1", stuck.job])
+    alice.waiting(lambda: left(alice) in ("", f"{stuck.job}/JobHeldUser"), 200)
     assert left(alice), logs(stuck.run)
-    assert stuck.epochs().count(0) == 2, logs(stuck.run)
+    assert [numbers[0] for numbers in stuck.epochs()] == [0, 0], logs(stuck.run)
     assert "2 parts left no newer checkpoint than they found" in logs(stuck.run)
 
 

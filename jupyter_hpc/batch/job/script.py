@@ -53,9 +53,19 @@ mkdir -p "$output" "$run/checkpoints{own}" || exit 1
 rm -f "$output/DONE"
 export JUPYTER_HPC_OUTPUT="$output"
 export JUPYTER_HPC_CHECKPOINTS="$run/checkpoints{own}"    # survives restarts and time limits
+{_root_of_lightning(job)}\
 
 say() {{ printf '[jupyter-hpc] %s\\n' "$*" >&2; }}
 say "job $job${{task:+, task $task}} on $(hostname), restarted {jobtext.restarts()} times"
+"""
+
+
+def _root_of_lightning(job: BatchJob) -> str:
+    if not (job.goes_on and job.in_notebooks_folder):
+        return ""
+    return """\
+# Lightning goes on from what is in its folder, whoever has left it there.
+export PL_TRAINER_DEFAULT_ROOT_DIR="${PL_TRAINER_DEFAULT_ROOT_DIR:-$JUPYTER_HPC_CHECKPOINTS}"
 """
 
 

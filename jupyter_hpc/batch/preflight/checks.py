@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from collections.abc import Iterable, Sequence
 
@@ -204,7 +205,7 @@ def output_findings(
     `runs` have what each run of a sweep writes, `written` what all of them do; `unknown` are the
     places where the code changes to a folder that nobody knows before.
     """
-    shared = _shared(runs)
+    shared = _shared(runs, job.folder.levels if job.folder is not None else 0)
     found = [
         _output_warning(
             each,
@@ -238,17 +239,25 @@ def output_findings(
     ]
 
 
-def _shared(runs: Iterable[Iterable[WrittenPath]]) -> dict[str, WrittenPath]:
-    """Files outside of the working folder that several runs of a sweep would overwrite."""
+def _shared(runs: Iterable[Iterable[WrittenPath]], levels: int) -> dict[str, WrittenPath]:
+    """Files that several runs of a sweep would overwrite: none that the folder of a run keeps.
+
+    So many `levels` around the notebook's folder are in that of the run as well.
+    """
     found: dict[str, WrittenPath] = {}
     seen: set[str] = set()
     for written in runs:
-        outside = [each for each in written if each.path.startswith(("/", "~", "../"))]
+        outside = [each for each in written if _leads_out(each.path, levels)]
         for each in outside:
             if each.path in seen and each.exact and each.effect != "folder":
                 found[each.path] = each
         seen.update(each.path for each in outside)
     return found
+
+
+def _leads_out(path: str, levels: int) -> bool:
+    up = posixpath.normpath(path).split("/").count("..")
+    return path.startswith(("/", "~")) or up > levels
 
 
 def _output_warning(written: WrittenPath, message: str) -> Finding:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 from jupyter_hpc.batch.job.model import BatchJob, Until
 from jupyter_hpc.batch.preflight.findings import Finding, error, warning
+from jupyter_hpc.batch.preflight.frameworks import trainer_calls
 from jupyter_hpc.batch.resuming.proposal import Proposal
+from jupyter_hpc.slurm.units import parse_walltime
+from jupyter_hpc.text import duration, printable
 
 #: What a program does that goes on from a checkpoint: it loads one.
 _LOADING = frozenset(
@@ -24,6 +28,8 @@ _PLACES = ("JUPYTER_HPC_CHECKPOINTS", "checkpoint", "ckpt", "resume")
 _FRAMEWORKS = frozenset({"lightning", "pytorch_lightning"})
 #: The training kit, which knows its checkpoints and says when it is done.
 _KIT = "jupyter_hpc.training"
+#: Slurm warns up to so many seconds early.
+_EARLY_SECONDS = 60
 #: What a loop of a notebook becomes with it.
 _FEW_LINES = (
     "`with Run(model=model, optimizer=optimizer) as run:`, `for epoch in run.epochs(N):`, "
@@ -79,6 +85,14 @@ def long_run_findings(
     """What would go wrong with a run in several parts; `proposal` is what its notebook lacks."""
     if not job.goes_on:
         return
+    limit = parse_walltime(job.request.time) if job.request.time else None
+    if limit is not None and limit <= job.warning + _EARLY_SECONDS:
+        yield warning(
+            "checkpoints",
+            f"A part of {duration(limit)} is told of its end {duration(job.warning)} before, and "
+            "Slurm may do so a minute earlier: perhaps before the program listens.",
+            "Ask for more with --time.",
+        )
     if proposal is not None and proposal.framework != "lightning":
         yield error("checkpoints", proposal.message, _way_out(job, proposal))
         return
@@ -107,6 +121,24 @@ def _way_out(job: BatchJob, proposal: Proposal) -> str:
         )
     lines = f"A few lines make it go on: {_FEW_LINES}; {_LATER}"
     return f"{lines} None are proposed: {proposal.unsure}"
+
+
+def left_checkpoint_findings(job: BatchJob, code: str, folder: Path) -> Iterator[Finding]:
+    """Lightning goes on from what an earlier job has left in its folder, also where nobody asks."""
+    if job.goes_on and job.in_notebooks_folder:
+        return  # it looks elsewhere
+    tree = _parsed(code)
+    if tree is None or not trainer_calls([tree]):
+        return
+    names = [path.name for path in folder.glob("hpc_ckpt_*.ckpt")]
+    names.sort(key=lambda name: (len(name), name))  # they are numbered
+    if names:
+        yield warning(
+            "checkpoints",
+            f"Lightning will go on from {printable(names[-1], 60)}, which an earlier job has left "
+            "in the notebook's folder.",
+            "Move it away for a training that begins anew.",
+        )
 
 
 def _parsed(script: str) -> ast.Module | None:

@@ -31,7 +31,7 @@ from jupyter_hpc.batch.preflight.findings import Finding, errors_first, warning
 from jupyter_hpc.batch.preflight.frameworks import trainer_calls
 from jupyter_hpc.batch.preflight.imports import Needed, needed_modules
 from jupyter_hpc.batch.preflight.inputs import Input, named_inputs
-from jupyter_hpc.batch.preflight.long_runs import long_run_findings
+from jupyter_hpc.batch.preflight.long_runs import left_checkpoint_findings, long_run_findings
 from jupyter_hpc.batch.preflight.probe import Answer, Question, probe
 from jupyter_hpc.batch.preflight.variables import needed_variables
 from jupyter_hpc.batch.resuming.proposal import Proposal
@@ -104,6 +104,11 @@ async def preflight(subject: Subject, runner: Runner) -> tuple[Finding, ...]:
             *variable_findings(variables, answer),
             *trainer_findings(job, trainer_calls(trees(sources))),
             *long_run_findings(job, subject.code, subject.proposal),
+            *(
+                left_checkpoint_findings(job, subject.code, subject.folder)
+                if subject.sent is None
+                else ()
+            ),
             *output_findings(
                 job,
                 [written_paths(subject.code, run) for run in _runs(job)],

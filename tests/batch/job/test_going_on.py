@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_hpc.batch.job.model import OwnFolder
 from jupyter_hpc.batch.runtime.job.progress import begin_part, end_part
 from tests.batch.jobs import LocalJob
 from tests.batch.notebooks import converted
@@ -120,6 +121,34 @@ def test_what_counts_as_a_checkpoint_outside_of_its_folder(tmp_path: Path) -> No
     assert end_part(tmp_path, tmp_path / "c", [work]) == 1
     (work / "hpc_ckpt_1.ckpt").write_text("x", encoding="utf-8")
     assert end_part(tmp_path, tmp_path / "c", [work]) == 0
+
+
+def test_logs_of_lightning_among_the_checkpoints_are_no_progress(tmp_path: Path) -> None:
+    logs = tmp_path / "c" / "lightning_logs" / "version_0"
+    logs.mkdir(parents=True)
+    begin_part(tmp_path, tmp_path / "c", [])
+    for name in ("hparams.yaml", "metrics.csv", "events.out.tfevents.1.host"):
+        (logs / name).write_text("x", encoding="utf-8")
+    assert end_part(tmp_path, tmp_path / "c", []) == 1
+    (logs / "checkpoints").mkdir()
+    (logs / "checkpoints" / "epoch=0-step=1.ckpt").write_text("x", encoding="utf-8")
+    assert end_part(tmp_path, tmp_path / "c", []) == 0
+
+
+def test_what_goes_on_in_the_notebooks_folder_keeps_lightnings_checkpoints_to_itself(
+    tmp_path: Path,
+) -> None:
+    cell = "import os, sys\nprint('root', os.environ.get('PL_TRAINER_DEFAULT_ROOT_DIR'))\n"
+    conversion = converted(tmp_path / "s", [f"{cell}sys.exit(0)"])
+    shared = LocalJob(tmp_path / "a", conversion, staging=None, requeue=True)
+    own = LocalJob(
+        tmp_path / "b", conversion, staging=None, requeue=True,
+        folder=OwnFolder(str(tmp_path / "b" / "work dir")),
+    )  # fmt: skip
+    once = LocalJob(tmp_path / "c", conversion, staging=None)
+    assert [job.run_to_end() for job in (shared, own, once)] == [0, 0, 0]
+    assert f"root {shared.run}/checkpoints\n" in shared.log()
+    assert "root None" in own.log() and "root None" in once.log()
 
 
 @pytest.mark.parametrize("chain", [None, 2])

@@ -215,6 +215,11 @@ async def test_outputs_that_several_runs_share(look: Look) -> None:
     assert "Several of the 2 runs write /data/model.pt" in found[0].message
     own = ["lr = 0.1\nopen(f'/data/model_{lr}.pt', 'w').write(str(lr))"]
     assert await look(cells) == () and await look(own, sweep=runs) == ()
+    # The folder of a run begins so far up.
+    above = ["open('../models/w.pt', 'w')"]
+    assert await look(above, sweep=runs, folder=OwnFolder("/p", levels=1)) == ()
+    found = await look(above, sweep=runs, folder=OwnFolder("/p"))
+    assert shown(found) == ["warning outputs cell 1"]
 
 
 async def test_outputs_that_leave_the_folder_of_a_run(look: Look, tmp_path: Path) -> None:
@@ -268,3 +273,21 @@ def test_errors_stop_and_name_the_way_out() -> None:
         stop_for_errors(found)
     assert "(1 error):\n  cell 2: Two. Do it." in caught.value.message
     assert "--force" in caught.value.hint and caught.value.exit_code == 5
+
+
+async def test_a_checkpoint_from_which_lightning_goes_on_unasked_is_named(
+    look: Look, tmp_path: Path
+) -> None:
+    cells = [
+        "try:\n    import lightning as L\nexcept ImportError:\n    L = None\nL.Trainer().fit(1)"
+    ]
+    (tmp_path / "folder").mkdir()
+    assert await look(cells) == ()
+    (tmp_path / "folder" / "hpc_ckpt_3.ckpt").touch()
+    (found,) = await look(cells)
+    assert found.severity == "warning" and "go on from hpc_ckpt_3.ckpt" in found.message
+    # What goes on has a place of its own for them, and time to save them.
+    assert await look(cells, requeue=True) == ()
+    assert await look(["x = 1"]) == ()
+    (short,) = await look(cells, requeue=True, request=Request(time="3"))
+    assert "A part of 3 min is told of its end 2 min before" in short.message

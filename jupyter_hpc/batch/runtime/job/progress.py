@@ -25,6 +25,8 @@ _NAME = re.compile(
     r"|\.(pt|pth|bin|safetensors|h5|hdf5|keras|npz|npy|pkl|pickle|joblib|msgpack|orbax|tar)$",
     re.IGNORECASE,
 )
+#: Beside checkpoints, its loggers write here in every part.
+_LOGS = "lightning_logs/"
 #: Folders that hold no results of the program.
 _SKIPPED = frozenset({"hpc-batch", "node_modules", "__pycache__", "venv", "env", "site-packages"})
 #: A folder with more entries, or that takes longer, is not looked through.
@@ -52,7 +54,9 @@ def newest_checkpoint(checkpoints: Path, others: list[Path]) -> int:
                 raise TooMuch
             for name in files:
                 path = os.path.join(root, name)
-                if top != checkpoints and not _NAME.search(os.path.relpath(path, top)):
+                inner = os.path.relpath(path, top)
+                all_count = top == checkpoints and not inner.startswith(_LOGS)
+                if not (all_count or _NAME.search(inner.replace(_LOGS, "", 1))):
                     continue
                 try:
                     newest = max(newest, os.lstat(path).st_mtime_ns)
