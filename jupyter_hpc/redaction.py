@@ -17,7 +17,8 @@ _PRIVATE_NAME = (
 
 #: Values that are no secret: a small number, or variables and paths of short names.
 _HARMLESS = (
-    r"""["']?(?:\d{1,6}|(?:\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*(?::?-[\w./]{0,12})?\}"""
+    r"""["']?(?:\d{1,6}|localhost|\$\(\([\w +*%()-]{1,40}\)\)|"""
+    r"""(?:\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*(?::?-[\w./]{0,12})?\}"""
     r"""|/[\w.@+-]{0,32}|:|~)*)["']?(?![^\s])"""
 )
 

@@ -233,11 +233,15 @@ async def _bounded(
 async def _feed(process: asyncio.subprocess.Process, data: bytes | None) -> None:
     if process.stdin is None:
         return
-    # A command need not read what it is given.
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+    closed = (BrokenPipeError, ConnectionResetError)
+    try:
         process.stdin.write(data or b"")
         await process.stdin.drain()
-    process.stdin.close()
+        process.stdin.close()
+    except closed:  # a command need not read what it is given
+        # Up to 3.11.2 Python prints the error once more if nobody has asked for it.
+        with contextlib.suppress(*closed):
+            await process.stdin.wait_closed()
 
 
 async def start_process(

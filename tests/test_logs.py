@@ -140,6 +140,7 @@ def test_what_looks_like_a_secret_is_hidden(text: str, secret: str, shown: list[
         'export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"',
         "export PYTHONUNBUFFERED=1 RANK=$SLURM_PROCID\nexport OUT=$run/output/$task # there",
         "export PATH=/opt/cuda-12.2/bin:$PATH",
+        "export RANK=0 MASTER_ADDR=localhost MASTER_PORT=$((10000 + job % 20000))",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:

@@ -16,7 +16,7 @@ import click
 from jupyter_hpc.batch.job.model import Environment
 from jupyter_hpc.batch.job.sweep import parse_setting, parse_sweep
 from jupyter_hpc.batch.preflight.findings import counted, has_errors
-from jupyter_hpc.batch.runs.endings import ending_of, left_by
+from jupyter_hpc.batch.runs.endings import ending_of, left_by, unnoted_end
 from jupyter_hpc.batch.submit import submit as batch
 from jupyter_hpc.batch.submit.choices import Choices, profile_environment, submit_options
 from jupyter_hpc.batch.submit.missing import missing_files
@@ -386,6 +386,9 @@ async def _ending(client: SlurmClient, runner: Runner, job_id: str) -> str:
         await asyncio.sleep(1.0)
     rest = (await left_by(runner, [job_id])).get(job_id)
     said = [rest.rest] if rest is not None and rest.rest else []
-    if await exit_code(runner, job_id) != 0 and text and text not in said:
+    code = await exit_code(runner, job_id)
+    if code is None and over and (lost := await unnoted_end(runner, client, job_id)):
+        return lost
+    if code != 0 and text and text not in said:
         said.insert(0, text)
     return "\n".join(said)

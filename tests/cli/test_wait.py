@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -108,3 +109,37 @@ async def test_the_site_s_pauses_are_kept(monkeypatch: pytest.MonkeyPatch) -> No
 
     await command._wait(Queue(LocalRunner()), LocalRunner(), "5", 60)
     assert max(pauses) == 60
+
+
+async def test_a_job_whose_folder_is_gone_at_its_end_has_not_simply_ended_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Queue(SlurmClient):
+        async def my_jobs(self, *_: Any, **__: Any) -> list[Job]:
+            return []
+
+        async def job_detail(self, *_: Any, **__: Any) -> Any:
+            return SimpleNamespace(exit_code=0)
+
+    async def no_code(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(command, "exit_code", no_code)
+
+    async def ended(*_: object) -> tuple[str, bool]:
+        return "The job ended without an error.", True
+
+    async def nothing(*_: object, **__: object) -> dict[str, Any]:
+        return {}
+
+    async def folder(*_: object) -> str:
+        return "/home/alice/run"
+
+    monkeypatch.setattr(command, "ending_of", ended)
+    monkeypatch.setattr(command, "left_by", nothing)
+    monkeypatch.setattr(command, "missing_files", nothing)
+    monkeypatch.setattr("jupyter_hpc.batch.runs.endings.find_run", folder)
+    assert await command._wait(Queue(LocalRunner()), LocalRunner(), "5") == 1
+    told = capsys.readouterr().err
+    assert "/home/alice/run/output: was that folder deleted" in told
+    assert "without an error." not in told

@@ -12,7 +12,7 @@ from typing import Any
 
 from jupyter_hpc.batch.runs.log_endings import LOG_END_BYTES, recognised
 from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
-from jupyter_hpc.batch.submit.runs import NOTES
+from jupyter_hpc.batch.submit.runs import NOTES, find_run
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
@@ -198,6 +198,17 @@ async def ending_of(runner: Runner, client: SlurmClient, job_id: str) -> tuple[s
         left = lefts.get(record.id, left)
     cancelled = any(each.state == "CANCELLED" for each in ended)
     return sentence(ending(record, left, is_cancelled=cancelled)), True
+
+
+async def unnoted_end(runner: Runner, client: SlurmClient, job_id: str) -> str:
+    """What to say of a job that has noted nothing though Slurm saw it end well; else empty."""
+    with contextlib.suppress(HpcError):  # forgotten some minutes after its end
+        if (await client.job_detail(job_id)).exit_code == 0:
+            return (
+                "Slurm says that the job ended without an error, but nothing of its end is in "
+                f"{await find_run(runner, job_id)}/output: was that folder deleted while it ran?"
+            )
+    return ""
 
 
 async def telling_run(runner: Runner, client: SlurmClient, job_id: str) -> str:

@@ -72,6 +72,14 @@ def _module(found: _Found) -> Ending:
     )
 
 
+def _ended_from_outside(found: _Found) -> Ending:
+    return Ending(
+        "The job was ended from outside, by a signal through Slurm (scancel --signal).",
+        "If you did not send it, ask the site's support.",
+        "ended",
+    )
+
+
 def _exception(found: _Found) -> Ending:
     cell = re.search(r"^\[jupyter-hpc\] failed in cell (\d+)", found.string[found.end() :], re.M)
     who = f"Cell {cell[1]}" if cell else "The program"
@@ -109,6 +117,8 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[_Found], Ending]], ...] = (
         ),
         _memory,
     ),
+    # Slurm says "DUE TO" where the cause is its own; a step also ends for the failure of a task.
+    (re.compile(r"error: \*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ \*\*\*"), _ended_from_outside),
     (re.compile(r"No space left on device"), _disk_full),
     (re.compile(r"Disk quota exceeded"), _quota),
     (

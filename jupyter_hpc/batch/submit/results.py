@@ -16,6 +16,7 @@ from typing import BinaryIO
 from jupyter_hpc.batch.job.files import FOLDER
 from jupyter_hpc.batch.runtime.job.own_folder import INPUTS
 from jupyter_hpc.batch.runtime.job.staging import DRAFT
+from jupyter_hpc.batch.runtime.runs.collect import RUN_FILE
 from jupyter_hpc.batch.submit.runs import find_run, plain_id
 from jupyter_hpc.errors import CommandFailed, JobNotFound, UsageError
 from jupyter_hpc.runner import Runner
@@ -343,10 +344,25 @@ async def log_path(runner: Runner, job_id: str) -> str:
     if done.returncode == _NO_RUN:
         raise _no_such_run(job_id)
     if not name:
+        if task:
+            await _check_part(runner, run_dir, job_id)
         raise JobNotFound(
             f"Job {job_id} has no log yet.", "It is written from the moment the job starts."
         )
     return f"{run_dir}/logs/{name}"
+
+
+async def _check_part(runner: Runner, run_dir: str, job_id: str) -> None:
+    """JobNotFound for a part that a job does not have; the runs of a sweep are known before."""
+    done = await runner.run(["cat", f"{run_dir}/{RUN_FILE}"])
+    try:
+        parts = json.loads(done.stdout)["parts"] or 1
+    except (ValueError, KeyError, TypeError):
+        return  # of an older submit
+    whole, _, part = job_id.partition("_")
+    if part.isdigit() and int(part) > parts:
+        has = "one part" if parts == 1 else f"{parts} parts"
+        raise JobNotFound(f"Job {whole} has {has}.", f"Leave the number out: {whole}.")
 
 
 async def read_log(runner: Runner, path: str, start: int) -> tuple[str, int]:

@@ -93,6 +93,7 @@ async def find_run(runner: Runner, job_id: str) -> str:
     if not done.ok or not folder.startswith("/"):
         raise JobNotFound(
             f"Job {job_id} was not submitted by jupyter-hpc, or its record is gone.",
-            "Look for its folder under hpc-batch beside the notebook.",
+            "Look for its folder under hpc-batch beside the notebook; of one that was sent from a "
+            "laptop it is under ~/jupyter-hpc on the cluster.",
         )
     return folder

@@ -116,7 +116,9 @@ async def create_run_folder(
     if not done.ok:
         raise CommandFailed(
             f"The run folder {folder!r} could not be made: {done.stderr.strip()[:300]}",
-            "Is the file system full, or the folder not yours?",
+            "Copy the notebook to a folder in which you may write, and submit it there."
+            if "ermission denied" in done.stderr or "ead-only" in done.stderr
+            else "Is the file system full, or the folder not yours?",
         )
 
 

@@ -15,6 +15,10 @@ from jupyter_hpc.batch.runs.log_endings import recognised
         ("OSError: [Errno 122] Disk quota exceeded: 'w.npy'", "w.npy could not"),
         ("slurmstepd: error: Detected 1 oom_kill event in StepId=3.0.", "more memory than"),
         ("MemoryError", "MemoryError"),
+        (
+            "slurmstepd-cpu01: error: *** JOB 26 ON cpu01 CANCELLED AT 2026-11-19T02:31:54 ***",
+            "ended from outside",
+        ),
         ("ModuleNotFoundError: No module named 'a.b'", "no module 'a.b'"),
         # The newest counts: one that was caught before is not the cause.
         ("MemoryError\nModuleNotFoundError: No module named 'x'", "no module 'x'"),
@@ -34,3 +38,7 @@ def test_an_exception_is_named_if_the_program_ended_of_it() -> None:
 
 def test_others_are_left_to_slurm() -> None:
     assert recognised("loss: 0.1\nValueError: the disk is not there\n") is None
+    due = "slurmstepd: error: *** JOB 2 ON n CANCELLED AT 2026-11-19T02:31:54 DUE TO TIME LIMIT ***"
+    assert recognised(due) is None
+    step = "slurmstepd: error: *** STEP 26.0 ON n CANCELLED AT 2026-11-19T02:31:54 ***"
+    assert recognised(step) is None

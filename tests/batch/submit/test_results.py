@@ -89,6 +89,11 @@ async def test_results_and_logs_come_through_the_runner(
     assert text == "grüße ✓\n" * 300
     with pytest.raises(JobNotFound, match="no log yet"):
         await log_path(runner, "5_2")
+    (run / "run.json").write_text('{"parts": 2}', encoding="utf-8")
+    with pytest.raises(JobNotFound, match="no log yet"):
+        await log_path(runner, "5_2")
+    with pytest.raises(JobNotFound, match="Job 5 has 2 parts"):
+        await log_path(runner, "5_3")
 
 
 async def test_runs_of_an_earlier_version_are_read(tmp_path: Path, runner: LocalRunner) -> None:
