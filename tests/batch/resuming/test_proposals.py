@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.preflight.long_runs import long_run_findings
 from jupyter_hpc.batch.resuming.proposal import Proposal, propose
-from tests.batch.resuming.test_same_training import parsed
-from tests.batch.resuming.trainings import MODEL, PLAIN, SETUP
+from tests.batch.notebooks import converted
+from tests.batch.resuming.test_same_training import parsed, patched
+from tests.batch.resuming.trainings import MODEL, PLAIN, SETUP, TRAININGS
 
 LOOP = """\
 for epoch in range(3):
@@ -162,6 +165,19 @@ def test_an_epoch_stays_whole_where_its_batches_are_not_seen_well() -> None:
     own = SETUP.replace("shuffle=True", "generator=torch.Generator()")
     assert "sampler or generator of its own" in reason(own, MODEL, accumulating)
     assert "run.batches(loader)" in changed(own, MODEL, LOOP)
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_the_same_parameters_can_be_set_as_before(name: str, tmp_path: Path) -> None:
+    def parameters(cells: list[str]) -> list[tuple[str, str]]:
+        found = converted(tmp_path, [*cells]).parameters
+        return [(each.name, each.default) for each in found if each.default != "'10 min'"]
+
+    cells = TRAININGS[name][0]
+    before = parameters(cells)
+    after = parameters(patched(cells))
+    assert after == before
+    assert name != "plain" or ("epochs", "3") in after
 
 
 def test_names_that_are_taken_are_not_used() -> None:

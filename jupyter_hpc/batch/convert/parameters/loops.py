@@ -11,6 +11,8 @@ from jupyter_hpc.batch.convert.parameters.constants import constant
 from jupyter_hpc.batch.convert.parameters.signatures import Function, dotted
 
 _EPOCH_WORDS = frozenset({"epoch", "epochs", "ep"})
+#: `run.epochs(9)` of jupyter_hpc.training, which counts as range() does.
+_OF_THE_KIT = "epochs"
 _RANGES = frozenset({"range", "trange", "tnrange", "tqdm_notebook_range"})
 
 
@@ -81,11 +83,12 @@ def turns(node: ast.For | ast.AsyncFor, training: Training) -> Turns | None:
 
 
 def _range_of(node: ast.expr) -> ast.Call | None:
-    """The call of range() in `range(9)`, `tqdm(range(9), …)` and the like."""
+    """The call in `range(9)`, `tqdm(range(9), …)`, `run.epochs(9)` and the like."""
     for _ in range(3):
         if not isinstance(node, ast.Call):
             return None
-        if dotted(node.func).rpartition(".")[2] in _RANGES:
+        owner, _, name = dotted(node.func).rpartition(".")
+        if name in _RANGES or (owner and name == _OF_THE_KIT):
             return node
         if not node.args:
             return None
