@@ -63,11 +63,19 @@ _FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
     # Keys of well-known services, by how they begin.
     (
         re.compile(
-            r"(?<![A-Za-z0-9])(?:hf_|sk-|gh[pousr]_|github_pat_|AKIA|xox[abpr]-)"
+            r"(?<![A-Za-z0-9])(?:hf_|sk-|gh[pousr]_|github_pat_|glpat-|AKIA|xox[abpr]-)"
             r"(?=[\w-]*\d)[\w-]{12,}"
         ),
         HIDDEN,
     ),
+    # A signed token (RFC 7519), by how its head begins.
+    (re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"), HIDDEN),
+    # Whoever knows a webhook's address may write there.
+    (
+        re.compile(r"(https?://[^\s\"'<>]*hook[^\s/\"'<>]*/)[^\s\"'<>]+", re.IGNORECASE),
+        rf"\1{HIDDEN}",
+    ),
+    (re.compile(r"((?<!\S)(?:-u|--user)[ =][^\s:]+:)\S+"), rf"\1{HIDDEN}"),
     # Our own secrets and Jupyter's token are 64 hexadecimal digits, or 43 characters of
     # base64 for addresses. The fingerprint of a host key looks alike, and may be read.
     (re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{32,}(?![0-9A-Za-z])"), HIDDEN),

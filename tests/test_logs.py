@@ -103,6 +103,11 @@ def test_a_traceback_stands_below_its_line_without_secrets(shown: list[str]) -> 
         ("login('hf_abcdefGH1234ijkl')", "abcdefGH"),
         ("key sk-proj-abcdef1234567 was used", "abcdef1234567"),
         ("passphrase='my dog'", "my dog"),
+        ("clone with glpat-abcdEFGH1234567890xx", "abcdEFGH"),
+        ("sent eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.SflKxwRJSM on", "SflKxwRJSM"),
+        ("posted to https://hooks.slack.com/services/T0/B0/XyZ and", "XyZ"),
+        ("posted to https://discord.com/api/webhooks/12/ab-Cd", "ab-Cd"),
+        ("curl -u me:hunter2 https://x", "hunter2"),
         ("line 2 failed: export WANDB_API_KEY='a;b c'", "b c"),
         ("line 2 failed: export PLAIN=value other", "value"),
         ("export THREADS=4 PLAIN=hunter2", "hunter2"),
@@ -141,6 +146,7 @@ def test_what_looks_like_a_secret_is_hidden(text: str, secret: str, shown: list[
         "export PYTHONUNBUFFERED=1 RANK=$SLURM_PROCID\nexport OUT=$run/output/$task # there",
         "export PATH=/opt/cuda-12.2/bin:$PATH",
         "export RANK=0 MASTER_ADDR=localhost MASTER_PORT=$((10000 + job % 20000))",
+        "sort -u names: see https://example.org/manual#hooks",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
