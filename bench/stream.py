@@ -272,7 +272,7 @@ async def stream(laptop: Laptop, folder: str, tcp_port: int) -> AsyncIterator[tu
     login = Login(host=("login1",), ssh_config=str(laptop.ssh_config))
     connections = Connections(await open_login(login, NoPrompter()), NoPrompter())
     argv = ("python3", f"{folder}/relay.py", "--attach", f"{folder}/relay.sock")
-    link, proxy = Link(SECRET, "bench"), LocalProxy(0, dict, {}, "secret")
+    link, proxy = Link(SECRET, "bench"), LocalProxy(0, dict, dict, "secret")
     await link.attach(await open_pipe("ssh", connections, Attach(NODE, argv)))
     await proxy.start()
     proxy.connect(link)

@@ -2,7 +2,7 @@
 
     log = Log()                                   nothing is logged yet
     log.show(verbose, write)                      -v: INFO, -vv: DEBUG, as lines to `write`
-    log.keep(name, path_of, on_trouble)           everything, to the session's file
+    log.keep(name, path, on_trouble)              everything, to the session's file
     log.close()
 
 Modules log to `logging.getLogger(__name__)` and configure nothing. Every line is redacted
@@ -21,6 +21,7 @@ import os
 import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 
 from jupyter_hpc.redaction import Redactor
@@ -47,14 +48,17 @@ class Log:
     def __init__(self) -> None:
         self.session = "-"
         self.verbose = 0
-        self.redact = Redactor()
         self._handlers: list[logging.Handler] = []
         self._levels: dict[str, int] = {}
         self._writer: _Writer | None = None
         self._file: PrivateFile | None = None
-        self._path_of: Callable[[str], Path] | None = None
         # Without any handler, Python would print our warnings on the terminal.
         self._add(logging.NullHandler())
+
+    @cached_property
+    def redact(self) -> Redactor:
+        """What takes the secrets out of each line."""
+        return Redactor()
 
     def show(self, verbose: int, write: Callable[[str], None]) -> None:
         """Give lines to `write`: with 1 those of INFO and above, with 2 all of them."""
@@ -67,23 +71,21 @@ class Log:
             self._writer.setLevel(_SHOWN[min(verbose, 2)])
             self._add(self._writer)
 
-    def keep(
-        self, name: str, path_of: Callable[[str], Path], on_trouble: Callable[[str], None]
-    ) -> None:
+    def keep(self, name: str, path: Path, on_trouble: Callable[[str], None]) -> None:
         """Write everything to the file of the session `name`.
 
         If that cannot be done, `on_trouble` is told why, once, and the session goes on.
         """
-        self.session, self._path_of = name, path_of
-        self._file = PrivateFile(path_of(name), on_trouble)
+        self.session = name
+        self._file = PrivateFile(path, on_trouble)
         self._add(self._file)
 
-    def rename(self, name: str) -> None:
+    def rename(self, name: str, path: Path) -> None:
         """The session has another name from now on, and with it another file."""
-        if self._file is None or self._path_of is None or name == self.session:
+        if self._file is None:
             return
         before, self.session = self.session, name
-        self._file.move_to(self._path_of(name))
+        self._file.move_to(path)
         logging.getLogger(__name__).info("the log goes on here; it began as %s", before)
 
     def close(self) -> None:

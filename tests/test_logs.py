@@ -44,7 +44,7 @@ def shown(log: Log) -> list[str]:
 def keep(log: Log, folder: Path, name: str = "demo") -> list[str]:
     """Log to files below the folder; what was told of trouble."""
     told: list[str] = []
-    log.keep(name, lambda one: folder / "logs" / f"{one}.log", told.append)
+    log.keep(name, folder / "logs" / f"{name}.log", told.append)
     return told
 
 
@@ -250,14 +250,14 @@ def test_a_full_disk_is_told_once_and_forgiven(
     real = PrivateFile._open
     with monkeypatch.context() as full:
         full.setattr(PrivateFile, "_open", lambda self: Full(real(self).detach()))
-        log.rename("other")
+        log.rename("other", tmp_path / "logs" / "other.log")
         logger.info("lost")
         logger.info("lost too")
     assert told == [
         f"The log {tmp_path / 'logs' / 'other.log'} cannot be written "
         f"({os.strerror(errno.ENOSPC)}); the session goes on without it."
     ]
-    log.rename("demo")
+    log.rename("demo", tmp_path / "logs" / "demo.log")
     logger.info("after")
     assert "before" in read(tmp_path) and "after" in read(tmp_path)
 
@@ -265,7 +265,7 @@ def test_a_full_disk_is_told_once_and_forgiven(
 def test_a_session_that_gets_another_name_goes_on_in_its_file(log: Log, tmp_path: Path) -> None:
     keep(log, tmp_path)
     logger.info("as demo")
-    log.rename("demo-2")
+    log.rename("demo-2", tmp_path / "logs" / "demo-2.log")
     logger.info("as demo-2")
     assert "as demo-2" not in read(tmp_path)
     first, second = read(tmp_path, "demo-2").splitlines()

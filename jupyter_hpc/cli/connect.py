@@ -138,11 +138,9 @@ async def _dry_run(options: ConnectOptions, as_json: bool) -> int:
     """What the connect would ask for, and what Slurm says to it; only questions are asked."""
     from jupyter_hpc.cli.hosts import open_cluster
     from jupyter_hpc.connect.job.plan import plan
-    from jupyter_hpc.connect.job.request import find_profile
-    from jupyter_hpc.connect.session.manager import check
+    from jupyter_hpc.connect.job.request import wanted_profile
 
-    profile, number = find_profile(options.name)
-    check(profile, options)
+    profile, number = wanted_profile(options)
     options = dataclasses.replace(options, number=number)
     try:
         async with open_cluster(profile) as runner:

@@ -121,7 +121,7 @@ async def _demo(
         asking = terminal_prompter() if terminal else NoPrompter()
         prompter = HidingPrompter(PausingPrompter(asking, view), log.redact)
         manager = DemoManager(options, prompter, show, records)
-        log.keep(manager.name, records.log_file, show_line)
+        log.keep(manager.name, records.log_file(manager.name), show_line)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, on_signal)
         try:

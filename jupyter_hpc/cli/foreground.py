@@ -63,23 +63,28 @@ def print_failure(error: Exception, cluster: str, code: int) -> None:
 
 
 def already_running(
-    options: ConnectOptions, shown: Shown, records: Records, *, terminal: bool
+    options: ConnectOptions,
+    shown: Shown,
+    records: Records,
+    record: SessionRecord,
+    *,
+    terminal: bool,
 ) -> ConnectOptions | None:
-    """If this laptop has the session open already, show that one and be done (None).
+    """This laptop has the session open already: show that one and be done (None).
 
     One that is over, or that needs an answer which can be given here, makes room; so does one
     with other resources than those asked for, if that is wanted. Then the options to go on with.
     """
-    record = None if options.new else records.session(options.name)
-    if record is None:
-        return options
     status = ask_manager(record, "status", timeout=10.0)
     if status.get("state") == "ended" or (terminal and status.get("needs_person")):
         try:
             ask_manager(record, "disconnect", {"while": status["state"]})
         except ConnectError:
             # Somebody was quicker and has started it again, or ended it.
-            return already_running(options, shown, records, terminal=terminal)
+            now = records.session(options.name)
+            if now is None:
+                return options
+            return already_running(options, shown, records, now, terminal=terminal)
         record.wait_gone()
         return options
     choice = asyncio.run(_choose(options, record, str(status.get("job_id", "")), terminal))
@@ -165,10 +170,13 @@ def run_here(options: ConnectOptions, shown: Shown) -> int:
     """The session in this process, for scripts and pipes; signals leave the job."""
     records = Records()
     asks = sys.stdin.isatty() or sys.stderr.isatty()
-    wanted = already_running(options, shown, records, terminal=asks)
-    if wanted is None:
-        return 0
-    return asyncio.run(_run_here(wanted, shown, records, asks=asks))
+    record = None if options.new else records.session(options.name)
+    if record is not None:
+        wanted = already_running(options, shown, records, record, terminal=asks)
+        if wanted is None:
+            return 0
+        options = wanted
+    return asyncio.run(_run_here(options, shown, records, asks=asks))
 
 
 async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, asks: bool) -> int:
@@ -182,7 +190,8 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
         manager.on_event(Warned(_READER_GONE))
 
     def show(fields: dict[str, Any]) -> None:
-        log.rename(fields["cluster"])
+        if fields["cluster"] != log.session:
+            log.rename(fields["cluster"], records.log_file(fields["cluster"]))
         (print_json if shown.as_json else view.show)(fields)
 
     output = Output(show, reader_gone)
@@ -196,7 +205,7 @@ async def _run_here(options: ConnectOptions, shown: Shown, records: Records, *, 
     outlive_terminal(lambda: soon(loop, terminal_gone))
     prompter = HidingPrompter(terminal_prompter(), log.redact) if asks else NoPrompter()
     manager = Manager(options, prompter, output, records)
-    log.keep(manager.name, records.log_file, show_line)
+    log.keep(manager.name, records.log_file(manager.name), show_line)
     caught: list[int] = []
 
     def on_signal(number: int, frame: object) -> None:
@@ -224,11 +233,14 @@ def watch_manager(options: ConnectOptions, shown: Shown, *, detach: bool, termin
     from jupyter_hpc.cli.watching import Watcher
 
     records = Records()
-    wanted = already_running(options, shown, records, terminal=terminal)
-    if wanted is None:
-        return 0
+    record = None if options.new else records.session(options.name)
+    if record is not None:
+        wanted = already_running(options, shown, records, record, terminal=terminal)
+        if wanted is None:
+            return 0
+        options = wanted
     view = LiveView() if terminal else LineView()
-    return Watcher(wanted, shown, view, records, detach=detach, terminal=terminal).run()
+    return Watcher(options, shown, view, records, detach=detach, terminal=terminal).run()
 
 
 def raise_reported(message: dict[str, Any]) -> None:

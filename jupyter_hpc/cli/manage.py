@@ -44,14 +44,17 @@ async def _manage(options: ConnectOptions, log: Log, verbose: int) -> int:
     log.show(verbose, lambda text: line.send({"log": text}))
 
     def show(fields: dict[str, Any]) -> None:
-        log.rename(fields["cluster"])
+        if fields["cluster"] != log.session:
+            log.rename(fields["cluster"], records.log_file(fields["cluster"]))
         line.send({"event": fields})
 
     records = Records()
     prompter = HidingPrompter(LinePrompter(line), log.redact)
     try:
         manager = Manager(options, prompter, show, records, keep_page=_KEEP_PAGE_SECONDS)
-        log.keep(manager.name, records.log_file, lambda text: line.send({"tell": text}))
+        log.keep(
+            manager.name, records.log_file(manager.name), lambda text: line.send({"tell": text})
+        )
         loop = asyncio.get_running_loop()
         leave = SessionCommand.LEAVE
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -7,7 +7,7 @@ documentation page all follow it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -28,63 +28,63 @@ class Key:
     choices: tuple[str, ...] = ()
 
 
-def _allocation(section: str) -> tuple[Key, ...]:
-    return (
-        Key(section, "partition", "word", "Partition to ask for."),
-        Key(section, "account", "word", "Account that is charged."),
-        Key(section, "cpu_account", "word", "Account of jobs without GPUs, where it is another."),
-        Key(section, "qos", "word", "Quality of service."),
-        Key(section, "constraint", "word", "Node features that are needed, as Slurm writes them."),
-        Key(section, "time", "time", "Time limit, for example `12:00:00` or `1-00:00:00`."),
-        Key(section, "nodes", "count", "Number of nodes."),
-        Key(
-            section,
-            "tasks_per_node",
-            "count",
-            "Tasks on each node of a batch job, which share its CPUs; a session is one task.",
-        ),
-        Key(section, "cpus", "cpus", "CPUs on each node; `cluster` leaves them to it."),
-        Key(
-            section,
-            "memory",
-            "memory",
-            "Memory on each node, for example `32G`; `cluster` leaves it to it.",
-        ),
-        Key(section, "gpus", "amount", "GPUs, counted as `gpu_flag` counts them; 0 asks for none."),
-        Key(section, "gpu_type", "word", "GPU model as the cluster spells it; case matters."),
-        Key(section, "gres", "words", "Further generic resources, as `name:count`.", ()),
-        Key(
-            section,
-            "local_disk",
-            "size",
-            "Space on the node's own disk, asked for by its `size_option` (see storage).",
-        ),
-        Key(
-            section,
-            "extra",
-            "options",
-            'Further options, each as one word, for example `["--exclusive"]`.',
-            (),
-        ),
-    )
+_ALLOCATION = (
+    Key("allocation", "partition", "word", "Partition to ask for."),
+    Key("allocation", "account", "word", "Account that is charged."),
+    Key("allocation", "cpu_account", "word", "Account of jobs without GPUs, where it is another."),
+    Key("allocation", "qos", "word", "Quality of service."),
+    Key("allocation", "constraint", "word", "Node features that are needed, as Slurm writes them."),
+    Key("allocation", "time", "time", "Time limit, for example `12:00:00` or `1-00:00:00`."),
+    Key("allocation", "nodes", "count", "Number of nodes."),
+    Key(
+        "allocation",
+        "tasks_per_node",
+        "count",
+        "Tasks on each node of a batch job, which share its CPUs; a session is one task.",
+    ),
+    Key("allocation", "cpus", "cpus", "CPUs on each node; `cluster` leaves them to it."),
+    Key(
+        "allocation",
+        "memory",
+        "memory",
+        "Memory on each node, for example `32G`; `cluster` leaves it to it.",
+    ),
+    Key(
+        "allocation", "gpus", "amount", "GPUs, counted as `gpu_flag` counts them; 0 asks for none."
+    ),
+    Key("allocation", "gpu_type", "word", "GPU model as the cluster spells it; case matters."),
+    Key("allocation", "gres", "words", "Further generic resources, as `name:count`.", ()),
+    Key(
+        "allocation",
+        "local_disk",
+        "size",
+        "Space on the node's own disk, asked for by its `size_option` (see storage).",
+    ),
+    Key(
+        "allocation",
+        "extra",
+        "options",
+        'Further options, each as one word, for example `["--exclusive"]`.',
+        (),
+    ),
+)
 
 
-def _limits(section: str) -> tuple[Key, ...]:
-    """What the site allows, for the whole cluster or for one partition of it."""
-    return (
-        Key(section, "max_time", "time", "Longest time of a job."),
-        Key(section, "max_nodes", "count", "Most nodes of a job."),
-        Key(section, "max_gpus", "count", "Most GPUs of a job, over all its nodes."),
-        Key(section, "gpu_types", "words", "GPU models that there are; case matters.", ()),
-        Key(
-            section,
-            "gpu_counts",
-            "counts",
-            'Numbers of GPUs that a job may have: `["1", "4n"]` is 1, 4, 8, 12, …',
-            (),
-        ),
-        Key(section, "whole_nodes", "flag", "Whether jobs with GPUs get whole nodes only.", False),
-    )
+#: What the site allows, for the whole cluster or for one partition of it.
+_LIMITS = (
+    Key("limits", "max_time", "time", "Longest time of a job."),
+    Key("limits", "max_nodes", "count", "Most nodes of a job."),
+    Key("limits", "max_gpus", "count", "Most GPUs of a job, over all its nodes."),
+    Key("limits", "gpu_types", "words", "GPU models that there are; case matters.", ()),
+    Key(
+        "limits",
+        "gpu_counts",
+        "counts",
+        'Numbers of GPUs that a job may have: `["1", "4n"]` is 1, 4, 8, 12, …',
+        (),
+    ),
+    Key("limits", "whole_nodes", "flag", "Whether jobs with GPUs get whole nodes only.", False),
+)
 
 
 KEYS: tuple[Key, ...] = (
@@ -137,8 +137,8 @@ KEYS: tuple[Key, ...] = (
         "Most keys and passwords that one login tries, where a site locks people out.",
     ),
     Key("login", "refused", "text", "Sentence shown when the login is refused.", ""),
-    *_allocation("allocation"),
-    *_allocation("presets"),
+    *_ALLOCATION,
+    *(replace(key, section="presets") for key in _ALLOCATION),
     Key(
         "presets",
         "use",
@@ -152,10 +152,10 @@ KEYS: tuple[Key, ...] = (
     Key("presets", "max_gpus", "count", "Most GPUs that may be asked for with it."),
     Key("partitions", "qos", "word", "QOS that goes with the partition."),
     Key("partitions", "account", "word", "Account that goes with the partition."),
-    *_limits("partitions"),
+    *(replace(key, section="partitions") for key in _LIMITS),
     Key("partitions", "note", "text", "One sentence for the user.", ""),
     Key("limits", "min_time", "time", "Shortest time of a job."),
-    *_limits("limits"),
+    *_LIMITS,
     Key("limits", "max_jobs", "count", "Most jobs of one user, runs of a sweep included."),
     Key(
         "slurm",

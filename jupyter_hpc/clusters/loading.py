@@ -215,16 +215,7 @@ def _resolved(name: str, path: Path, seen: tuple[Path, ...]) -> _Resolved:
     if path in seen:
         chain = " -> ".join(file.stem for file in (*seen, path))
         raise ProfileError(f"{where}: extends goes in a circle: {chain}.", "Remove one of them.")
-    said = read_toml(path, where)
-    values: dict[str, Any] = {}
-    parent: Path | None = None
-    with Faults() as faults:
-        with faults.noted():
-            values = check_profile(said, where)
-            if "ssh_config" in values.get("login", {}):
-                values["login"]["ssh_config"] = _expand(values["login"]["ssh_config"], path, where)
-        with faults.noted():
-            parent = _parent(said.get("extends"), path, where)
+    values, parent = _read(path, where)
     base = values.pop("extends", None)
     origin = f"{path.stem}, built in" if path.parent == _BUILT_IN else str(path)
     origins = dict.fromkeys(_paths(values), origin)
@@ -239,6 +230,28 @@ def _resolved(name: str, path: Path, seen: tuple[Path, ...]) -> _Resolved:
     return _Resolved(_merge(inherited.values, values), {**inherited.origins, **origins})
 
 
+def _read(path: Path, where: str) -> tuple[dict[str, Any], Path | None]:
+    """The values of one file, and the file of the profile that it extends."""
+    said = read_toml(path, where)
+    if path.parent == _BUILT_IN:
+        # Ours are written as they are kept, and were checked before they were packed.
+        return _expanded(_frozen(said), path, where), _parent(said.get("extends"), path, where)
+    values: dict[str, Any] = {}
+    parent: Path | None = None
+    with Faults() as faults:
+        with faults.noted():
+            values = _expanded(check_profile(said, where), path, where)
+        with faults.noted():
+            parent = _parent(said.get("extends"), path, where)
+    return values, parent
+
+
+def _expanded(values: dict[str, Any], path: Path, where: str) -> dict[str, Any]:
+    if "ssh_config" in values.get("login", {}):
+        values["login"]["ssh_config"] = _expand(values["login"]["ssh_config"], path, where)
+    return values
+
+
 def _parent(base: object, path: Path, where: str) -> Path | None:
     """The file of the profile that is extended; None where none is named."""
     if not isinstance(base, str) or not PROFILE_NAME.fullmatch(base):
@@ -250,6 +263,16 @@ def _parent(base: object, path: Path, where: str) -> Path | None:
         guess = f"Did you mean {near[0]}?" if near else "No profile of that name was found."
         raise ProfileError(f"{where}: extends names {base!r}, which does not exist.", guess)
     return parent
+
+
+def _frozen(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with its lists as tuples."""
+    return {
+        name: _frozen(value)
+        if isinstance(value, dict)
+        else (tuple(value) if isinstance(value, list) else value)
+        for name, value in table.items()
+    }
 
 
 def _paths(values: Mapping[str, Any]) -> list[str]:

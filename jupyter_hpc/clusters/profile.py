@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from jupyter_hpc.clusters import rules
-from jupyter_hpc.clusters.schema import check_options, check_profile, keys_of, nearest
+from jupyter_hpc.clusters.keys import SECTIONS
+from jupyter_hpc.clusters.schema import check_options, check_profile, nearest
 from jupyter_hpc.clusters.sections import (
     Allocation,
     BatchSettings,
@@ -34,7 +35,7 @@ _SECRET_LINE = re.compile(
 _Section = TypeVar("_Section")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Profile:
     """One cluster, resolved: nothing is inherited or expanded any more.
 
@@ -45,12 +46,12 @@ class Profile:
 
     name: str
     source: str
-    title: str
-    status: str
-    successor: str | None
-    docs: str
-    support: str
-    sources: tuple[str, ...]
+    title: str = ""
+    status: str = "active"
+    successor: str | None = None
+    docs: str = ""
+    support: str = ""
+    sources: tuple[str, ...] = ()
     login: Login
     allocation: Allocation
     presets: Mapping[str, Preset]
@@ -185,8 +186,7 @@ def build(name: str, source: str, values: Mapping[str, Any]) -> Profile:
         if "path" not in entry:
             raise ProfileError(f"{source}: storage.{area} has no path.", 'Add path = "…".')
         storage[area] = _section(Storage, entry)
-    top = {key.name: values.get(key.name, key.default) for key in keys_of("").values()}
-    top.pop("extends")
+    top = {key: value for key, value in values.items() if key not in (*SECTIONS, "extends")}
     return Profile(
         name=name,
         source=source,

@@ -141,8 +141,7 @@ def _sure(profile: Profile, rules: Rules, section: str) -> Rules:
 
 
 def _check(profile: Profile, allocation: Allocation, rules: Rules, where: str) -> None:
-    longest, seconds = _seconds(rules.max_time), _seconds(allocation.time)
-    if longest is not None and seconds is not None and seconds > longest:
+    if rules.max_time and allocation.time and _longer(allocation.time, rules.max_time):
         raise UsageError(
             f"{allocation.time} is longer than {where} allows ({rules.max_time}).",
             f"Ask for at most {rules.max_time}.",
@@ -178,14 +177,13 @@ def _check(profile: Profile, allocation: Allocation, rules: Rules, where: str) -
 
 
 def _check_shortest(profile: Profile, allocation: Allocation) -> None:
-    shortest, seconds = _seconds(profile.limits.min_time), _seconds(allocation.time)
-    if shortest is None or seconds is None or not profile.is_sure("limits.min_time"):
+    shortest = profile.limits.min_time
+    if not shortest or not allocation.time or not profile.is_sure("limits.min_time"):
         return
-    if seconds < shortest:
+    if _longer(shortest, allocation.time):
         raise UsageError(
-            f"{allocation.time} is shorter than {profile.shown_title} allows "
-            f"({profile.limits.min_time}).",
-            f"Ask for at least {profile.limits.min_time}.",
+            f"{allocation.time} is shorter than {profile.shown_title} allows ({shortest}).",
+            f"Ask for at least {shortest}.",
         )
 
 
@@ -224,3 +222,9 @@ def _counts(counts: tuple[str, ...]) -> str:
 
 def _seconds(time: str | None) -> int | None:
     return parse_walltime(time) if time else None
+
+
+def _longer(time: str, other: str) -> bool:
+    """Whether a time limit is longer than another; one without a limit is not compared."""
+    seconds, others = parse_walltime(time), parse_walltime(other)
+    return seconds is not None and others is not None and seconds > others

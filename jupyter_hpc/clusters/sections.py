@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from jupyter_hpc.clusters.values import duration_seconds
+from jupyter_hpc.clusters.values import CLUSTER, duration_seconds
 from jupyter_hpc.slurm.cost import Rates
 
 
@@ -52,6 +52,11 @@ class Allocation:
     gres: tuple[str, ...] = ()
     local_disk: str | None = None
     extra: tuple[str, ...] = ()
+
+
+def decided(value: Any) -> Any:
+    """A value for Slurm: None where the choice is left to the cluster."""
+    return None if value == CLUSTER else value
 
 
 @dataclass(frozen=True)

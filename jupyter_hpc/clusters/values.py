@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from jupyter_hpc.slurm.cost import GPU_TYPES, HOURS, PARTITIONS
@@ -69,14 +70,16 @@ def _text(value: Any, allowed: str = "a text on one line") -> str:
     return value
 
 
-def _matching(pattern: re.Pattern[str], allowed: str) -> Callable[[Any, tuple[str, ...]], str]:
-    def check(value: Any, choices: tuple[str, ...]) -> str:
-        text = _text(value, allowed)
-        if not pattern.fullmatch(text):
-            raise BadValue(f"is {_shown(value)}", allowed)
-        return text
+@dataclass(frozen=True)
+class _Matching:
+    pattern: re.Pattern[str]
+    allowed: str
 
-    return check
+    def __call__(self, value: Any, choices: tuple[str, ...]) -> str:
+        text = _text(value, self.allowed)
+        if not self.pattern.fullmatch(text):
+            raise BadValue(f"is {_shown(value)}", self.allowed)
+        return text
 
 
 def _word(value: Any, choices: tuple[str, ...]) -> str:
@@ -87,27 +90,25 @@ def _word(value: Any, choices: tuple[str, ...]) -> str:
     return text
 
 
-def _whole(low: int, high: int) -> Callable[[Any, tuple[str, ...]], int]:
-    def check(value: Any, choices: tuple[str, ...]) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise BadValue(f"is {_shown(value)}", f"a whole number from {low} to {high}")
-        return value
+@dataclass(frozen=True)
+class _Whole:
+    low: int
+    high: int
 
-    return check
+    def __call__(self, value: Any, choices: tuple[str, ...]) -> int:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not self.low <= value <= self.high:
+            raise BadValue(f"is {_shown(value)}", f"a whole number from {self.low} to {self.high}")
+        return int(value)
 
 
 def _cpus(value: Any, choices: tuple[str, ...]) -> int | str:
     if value == CLUSTER:
         return CLUSTER
     try:
-        return _whole(1, 1_000_000)(value, choices)
+        return _Whole(1, 1_000_000)(value, choices)
     except BadValue as error:
         raise BadValue(error.problem, f"{error.allowed}, or {CLUSTER}") from None
-
-
-def decided(value: Any) -> Any:
-    """A value for Slurm: None where the choice is left to the cluster."""
-    return None if value == CLUSTER else value
 
 
 def _flag(value: Any, choices: tuple[str, ...]) -> bool:
@@ -122,19 +123,19 @@ def _choice(value: Any, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _list_of(
-    check: Callable[[Any, tuple[str, ...]], str], allowed: str
-) -> Callable[[Any, tuple[str, ...]], tuple[str, ...]]:
-    def check_all(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(check(item, choices) for item in _listed(value, allowed))
+@dataclass(frozen=True)
+class _ListOf:
+    check: Callable[[Any, tuple[str, ...]], str]
+    allowed: str
 
-    return check_all
+    def __call__(self, value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(self.check(item, choices) for item in _listed(value, self.allowed))
 
 
 def _hosts(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
     allowed = "a host name, or a list of host names"
     items = [value] if isinstance(value, str) else value
-    hosts = _list_of(_matching(_HOST, allowed), allowed)(items, choices)
+    hosts = _ListOf(_Matching(_HOST, allowed), allowed)(items, choices)
     if not hosts:
         raise BadValue("is empty", allowed)
     return hosts
@@ -149,7 +150,7 @@ def _argument(value: Any, choices: tuple[str, ...]) -> str:
 
 def _argv(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
     allowed = 'a list of words, for example ["jupyter", "lab"]'
-    words = _list_of(_argument, allowed)(value, choices)
+    words = _ListOf(_argument, allowed)(value, choices)
     if words and words[0].startswith("-"):
         raise BadValue(f"begins with {_shown(words[0])}", allowed)
     return words
@@ -165,13 +166,13 @@ def _option(value: Any, choices: tuple[str, ...]) -> str:
 
 
 def _choices(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
-    return _list_of(_choice, f"a list of {', '.join(choices)}")(value, choices)
+    return _ListOf(_choice, f"a list of {', '.join(choices)}")(value, choices)
 
 
 def _counts(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
     allowed = 'a list of numbers, "4n" for all multiples of 4'
     items = [str(item) if type(item) is int else item for item in _listed(value, allowed)]
-    return _list_of(_matching(_COUNT, allowed), allowed)(items, choices)
+    return _ListOf(_Matching(_COUNT, allowed), allowed)(items, choices)
 
 
 def _listed(value: Any, allowed: str) -> list[Any]:
@@ -248,31 +249,31 @@ def _quantity(value: Any, choices: tuple[str, ...]) -> float:
 CHECKS: dict[str, Callable[[Any, tuple[str, ...]], Any]] = {
     "text": _any_text,
     "word": _word,
-    "profile": _matching(_PROFILE, "the name of a profile"),
+    "profile": _Matching(_PROFILE, "the name of a profile"),
     "choice": _choice,
     "choices": _choices,
-    "words": _list_of(_word, 'a list of words, for example ["a100", "h100"]'),
+    "words": _ListOf(_word, 'a list of words, for example ["a100", "h100"]'),
     "counts": _counts,
     "flag": _flag,
-    "count": _whole(1, 1_000_000),
-    "amount": _whole(0, 1_000_000),
-    "port": _whole(1, 65535),
-    "seconds": _whole(1, 86400),
-    "time": _matching(_TIME, "minutes, hours:minutes:seconds or days-hours:minutes:seconds"),
+    "count": _Whole(1, 1_000_000),
+    "amount": _Whole(0, 1_000_000),
+    "port": _Whole(1, 65535),
+    "seconds": _Whole(1, 86400),
+    "time": _Matching(_TIME, "minutes, hours:minutes:seconds or days-hours:minutes:seconds"),
     "cpus": _cpus,
-    "memory": _matching(_MEMORY, "a number with K, M, G or T, for example 32G, or cluster"),
-    "size": _matching(_SIZE, "a number with K, M, G, T or P, for example 200G"),
-    "files": _whole(1, 1_000_000_000_000),
-    "duration": _matching(_DURATION, "numbers with s, m, h or d, for example 90m or 2h"),
+    "memory": _Matching(_MEMORY, "a number with K, M, G or T, for example 32G, or cluster"),
+    "size": _Matching(_SIZE, "a number with K, M, G, T or P, for example 200G"),
+    "files": _Whole(1, 1_000_000_000_000),
+    "duration": _Matching(_DURATION, "numbers with s, m, h or d, for example 90m or 2h"),
     "hosts": _hosts,
-    "jumps": _list_of(_matching(_JUMP, "[user@]host[:port]"), "a list of [user@]host[:port]"),
-    "path": _matching(re.compile(r".+"), "the path of a file"),
+    "jumps": _ListOf(_Matching(_JUMP, "[user@]host[:port]"), "a list of [user@]host[:port]"),
+    "path": _Matching(re.compile(r".+"), "the path of a file"),
     "option": _size_option,
-    "options": _list_of(_option, 'a list of options, for example ["--exclusive"]'),
+    "options": _ListOf(_option, 'a list of options, for example ["--exclusive"]'),
     "argv": _argv,
-    "lines": _list_of(_any_text, 'a list of shell lines, for example ["module load cuda"]'),
-    "variables": _list_of(
-        _matching(_VARIABLE, "names of variables"), 'a list of names, for example ["DISPLAY"]'
+    "lines": _ListOf(_any_text, 'a list of shell lines, for example ["module load cuda"]'),
+    "variables": _ListOf(
+        _Matching(_VARIABLE, "names of variables"), 'a list of names, for example ["DISPLAY"]'
     ),
     "rates": _rates,
     "pattern": _pattern,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from jupyter_hpc import clusters
-from jupyter_hpc.clusters.loading import describe
+from jupyter_hpc.clusters.loading import describe, read_toml
+from jupyter_hpc.clusters.schema import check_profile
 from jupyter_hpc.errors import ProfileError, UsageError
 from jupyter_hpc.slurm.options import request_options
 
@@ -23,6 +25,14 @@ TABLE = Path(__file__).parents[2] / "docs" / "clusters.md"
 
 def test_every_named_site_is_built_in() -> None:
     assert {file.stem for file in BUILT_IN.glob("*.toml")} == {*SITES, *RETIRED, "demo"}
+
+
+@pytest.mark.parametrize("file", sorted(BUILT_IN.glob("*.toml")), ids=lambda file: file.stem)
+def test_a_built_in_file_is_right_and_written_as_it_is_kept(file: Path) -> None:
+    """It is not checked when it is read: lists stand where lists are, and 1.0 where prices are."""
+    written = read_toml(file, file.name)
+    kept = check_profile(written, file.name)
+    assert json.dumps(kept, sort_keys=True) == json.dumps(written, sort_keys=True)
 
 
 @pytest.mark.parametrize("name", sorted(SITES))

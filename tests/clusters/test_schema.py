@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jupyter_hpc.clusters import sections
 from jupyter_hpc.clusters.keys import KEYS, NAMED_SECTIONS, SECTIONS, Key
+from jupyter_hpc.clusters.profile import Profile
 from jupyter_hpc.clusters.schema import check_profile, keys_of
 from jupyter_hpc.errors import ProfileError
 
@@ -41,6 +42,14 @@ def test_the_values_follow_the_table(section: str) -> None:
         default = fields[key.name].default
         if default is not dataclasses.MISSING:
             assert default == key.default, key
+
+
+def test_the_top_level_follows_the_table() -> None:
+    defaults = {field.name: field.default for field in dataclasses.fields(Profile)}
+    kept = [key for key in keys_of("").values() if key.name != "extends"]
+    assert [(key.name, defaults[key.name]) for key in kept] == [
+        (key.name, key.default) for key in kept
+    ]
 
 
 def shown_kind(key: Key) -> str:

@@ -22,9 +22,8 @@ from jupyter_hpc.batch.submit.runs import job_or_task
 from jupyter_hpc.batch.submit.submit import SubmitOptions, current_environment
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.schema import check_options
-from jupyter_hpc.clusters.sections import BatchSettings, Budget
+from jupyter_hpc.clusters.sections import BatchSettings, Budget, decided
 from jupyter_hpc.clusters.user_settings import notify_settings
-from jupyter_hpc.clusters.values import decided
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.slurm.models import Request
 

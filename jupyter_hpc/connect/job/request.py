@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from jupyter_hpc.clusters import Allocation, Profile, load
-from jupyter_hpc.clusters.values import decided
+from jupyter_hpc.clusters.schema import check_options
+from jupyter_hpc.clusters.sections import decided
+from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.errors import ProfileError
 from jupyter_hpc.slurm.models import Job, Request
 
@@ -25,6 +27,7 @@ _CHECK = "+doctor"
 _NUMBERED = re.compile(r"(?P<profile>.+)-(?P<number>[2-9]|[1-9][0-9])")
 
 
+@dataclass
 class OwnJobs:
     """The jobs that one connect has asked for, as opposed to those that it found.
 
@@ -32,9 +35,8 @@ class OwnJobs:
     asked for just before a cut is known by it, although its number never came.
     """
 
-    def __init__(self) -> None:
-        self.mark = f"jupyter-hpc {secrets.token_hex(8)}"
-        self._numbers: set[str] = set()
+    mark: str = field(default_factory=lambda: f"jupyter-hpc {secrets.token_hex(8)}")
+    _numbers: set[str] = field(default_factory=set)
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._numbers
@@ -78,6 +80,19 @@ def find_profile(name: str) -> tuple[Profile, int]:
         except ProfileError:
             pass
         raise
+
+
+def wanted_profile(options: ConnectOptions) -> tuple[Profile, int]:
+    """The profile and number of the session that is wanted.
+
+    Raises for everything that can be found wrong before anything is changed.
+    """
+    profile, number = find_profile(options.name)
+    profile.check_usable()
+    profile.allocation_for(options.preset, options.overrides)
+    if options.idle_release is not None:
+        check_options("jupyter", {"idle_release": options.idle_release})
+    return profile, max(number, options.number)
 
 
 def given_members(

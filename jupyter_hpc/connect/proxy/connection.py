@@ -52,9 +52,17 @@ class ProxyView(Protocol):
     """The part of the proxy that a connection uses."""
 
     port: int
-    control: Control
-    peers: Peers
     polls_held: int
+
+    @property
+    def control(self) -> Control:
+        """Answers what is asked of the proxy itself."""
+        ...
+
+    @property
+    def peers(self) -> Peers:
+        """Who is at the other end of connections."""
+        ...
 
     @property
     def buffer(self) -> memoryview:

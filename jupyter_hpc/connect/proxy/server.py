@@ -25,6 +25,7 @@ import errno
 import logging
 import socket
 import sys
+import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
@@ -40,6 +41,9 @@ _log = logging.getLogger(__name__)
 
 #: At one time, on all ports of the session; a browser with many tabs stays far below.
 MAX_CONNECTIONS = 800
+
+#: A port that stays crowded is not spoken of again within so long.
+_CROWD_SECONDS = 60.0
 
 #: Files that a session has open or may need: connections that are made, processes, records.
 _OWN_FILES = 96
@@ -65,20 +69,33 @@ class LocalProxy:
         self,
         port: int,
         status: Status,
-        actions: Mapping[str, Action],
+        actions: Callable[[], Mapping[str, Action]],
         secret: str,
-        on_crowd: Callable[[int], None] = lambda most: None,
+        on_crowd: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.port = port
-        self.control = Control(status, actions, secret)
-        self.peers = Peers()
+        self._own = (status, actions, secret)
         self.polls_held = 0
         self._max_connections = max_connections()
         self._on_crowd = on_crowd
+        self._crowded_at = float("-inf")
         self._upstream: Upstream | None = None
         self._connections: set[asyncio.BaseProtocol] = set()
         self._servers: dict[int, list[asyncio.Server]] = {}
         self._targets: dict[int, str] = {}
+
+    # What nobody needs before somebody connects.
+
+    @cached_property
+    def control(self) -> Control:
+        """Answers what is asked of the proxy itself."""
+        status, actions, secret = self._own
+        return Control(status, actions(), secret)
+
+    @cached_property
+    def peers(self) -> Peers:
+        """Who is at the other end of connections."""
+        return Peers()
 
     @cached_property
     def buffer(self) -> memoryview:
@@ -185,10 +202,19 @@ class LocalProxy:
 
     def joined(self, connection: asyncio.BaseProtocol) -> bool:
         if len(self._connections) >= self._max_connections:
-            self._on_crowd(self._max_connections)
+            self._tell_crowd()
             return False
         self._connections.add(connection)
         return True
+
+    def _tell_crowd(self) -> None:
+        """More connections than we can have: those that are open go on."""
+        before, self._crowded_at = self._crowded_at, time.monotonic()
+        if self._crowded_at - before > _CROWD_SECONDS:
+            self._on_crowd(
+                f"{self._max_connections} connections to the local port are open, as many as this "
+                "process may have; further ones are refused until some close."
+            )
 
     def left(self, connection: asyncio.BaseProtocol) -> None:
         self._connections.discard(connection)

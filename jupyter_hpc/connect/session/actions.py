@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from jupyter_hpc.clusters.loading import DEMO_PROFILE
 from jupyter_hpc.connect.events import ANSWERED_WHERE
 from jupyter_hpc.connect.files.share import Shared
+from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.proxy.listening import Listening, listening
 from jupyter_hpc.connect.session.commands import SessionCommand
+from jupyter_hpc.connect.session.connections import unless_interrupted
 from jupyter_hpc.connect.session.jupyter_api import start_tensorboard
 from jupyter_hpc.errors import (
     CommandMissing,
@@ -26,6 +28,7 @@ from jupyter_hpc.errors import (
 if TYPE_CHECKING:
     from jupyter_hpc.connect.proxy.server import LocalProxy
     from jupyter_hpc.connect.session.manager import Manager
+    from jupyter_hpc.connect.session.supervisor import Supervisor
 
 #: Where people look for TensorBoard; another one if it is taken.
 _TENSORBOARD_PORT = 6006
@@ -183,7 +186,8 @@ class SessionActions:
                 f"The log is {supervisor.address.session}/jupyter.log on the cluster.",
             )
         try:
-            text, offset = await supervisor.read_log(int(parameters.get("offset", -1)))
+            offset = int(parameters.get("offset", -1))
+            text, offset = await read_log(supervisor, offset)
         except (ConnectError, CommandTimeout) as error:
             raise self._away() from error
         return {"text": text, "offset": offset}
@@ -216,7 +220,7 @@ class SessionActions:
         """A command on the login host, for batch commands of this laptop."""
         supervisor = self._manager.supervisor
         argv = [str(word) for word in parameters.get("argv") or []]
-        if supervisor is None or not supervisor.connected:
+        if supervisor is None or not supervisor.connections.alive:
             # Nothing was begun, so whoever asks may do it over a login of its own.
             return {"away": "The session is not connected to the login host just now."}
         if not argv:
@@ -226,7 +230,8 @@ class SessionActions:
         if isinstance(file, str):
             stdin = await asyncio.to_thread(Path(file).read_bytes)
         try:
-            done = await supervisor.run_command(argv, stdin, float(parameters["timeout"]))
+            timeout = float(parameters["timeout"])
+            done = await supervisor.connections.run(argv, stdin=stdin, timeout=timeout)
         except CommandMissing as error:
             return {"missing": error.message, "hint": error.hint}
         except CommandTimeout as error:
@@ -240,17 +245,27 @@ class SessionActions:
     async def share(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """A command line on the login host, or its SFTP, whose streams another program gets."""
         supervisor = self._manager.supervisor
-        if supervisor is None or not supervisor.connected:
+        if supervisor is None or not supervisor.connections.alive:
             return {"away": "The session is not connected to the login host just now."}
-        line = parameters.get("line")
-        if line is None:
-            process = await supervisor.login.start_sftp()
-        else:
-            process = await supervisor.login.start(str(line))
-        return {**await Shared(process).offer(), "host": supervisor.login.host}
+        login, line = supervisor.connections.login, parameters.get("line")
+        process = await (login.start_sftp() if line is None else login.start(str(line)))
+        return {**await Shared(process).offer(), "host": login.host}
 
     def _token(self) -> str:
         return self._manager.supervisor.token if self._manager.supervisor is not None else ""
+
+
+async def read_log(supervisor: Supervisor, offset: int) -> tuple[str, int]:
+    """What Jupyter wrote from byte `offset` on (-1: the end of it), and the next offset.
+
+    Unreachable as soon as the connection is known to be away.
+    """
+    if supervisor.address is None:
+        return "", 0
+    on_node, file = supervisor.connections.on_node, f"{supervisor.address.session}/jupyter.log"
+    text, size = await unless_interrupted(remote.read_from(on_node, file, offset), supervisor.link)
+    # Nothing at all was read where something has been: where it stopped is still true.
+    return (text, size) if text or size else ("", max(0, offset))
 
 
 def _described(port: int, target: str, there: Listening) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.launch import ServerAddress, StepRunner
-from jupyter_hpc.connect.session.retry import LoginLimit, Patience
+from jupyter_hpc.connect.session.retry import LoginLimit
 from jupyter_hpc.connect.ssh.expiring.credential import Credential
 from jupyter_hpc.connect.ssh.expiring.renewal import current, renewed, way_on
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection
@@ -44,6 +45,31 @@ _ANSWER_SECONDS = 2.0
 #: Between two looks whether there is a login connection yet.
 _LOOK_SECONDS = 0.1
 
+#: Seconds for which a login host may say nothing in the middle of a login: at least, once a
+#: login has fallen silent, and at most.
+_QUIET_SECONDS = (0.5, 3.0, 15.0)
+
+
+class Patience:
+    """For how many seconds a login host may say nothing before it is given up.
+
+    A network that has forgotten a connection says nothing for ever, and a new one passes. Twice
+    the time that a whole login took is long: it has many answers in it. Who was given up too
+    soon gets more time at once, because a host takes many logins that are left for an attack.
+    """
+
+    seconds = _QUIET_SECONDS[1]
+
+    def answered(self, took: float) -> None:
+        """A whole login took so long."""
+        shortest, _, longest = _QUIET_SECONDS
+        self.seconds = min(longest, max(shortest, 2 * took))
+
+    def gave_up(self) -> None:
+        """The host was given up."""
+        _, longer, longest = _QUIET_SECONDS
+        self.seconds = min(longest, max(longer, 2 * self.seconds))
+
 
 class ClusterConnections:
     """Whatever leads to the cluster now: one login connection, and the node behind it.
@@ -69,7 +95,11 @@ class ClusterConnections:
         self._needs_person = False
         self._logging_in = False
         self._patience = Patience()
-        self.login_limit = LoginLimit()
+
+    @cached_property
+    def login_limit(self) -> LoginLimit:
+        """How soon the next login may come that nobody asked for."""
+        return LoginLimit()
 
     @property
     def login(self) -> LoginConnection:

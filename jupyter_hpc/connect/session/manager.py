@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import os
 import secrets
 import socket
 import time
@@ -17,12 +16,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from jupyter_hpc.clusters import Profile
-from jupyter_hpc.clusters.schema import check_options
 from jupyter_hpc.clusters.user_settings import notify_settings
 from jupyter_hpc.connect.events import Answered, Asked, Ended, Event, PersonNeeded, Warned
 from jupyter_hpc.connect.job.allocation import Launch
-from jupyter_hpc.connect.job.request import find_profile
+from jupyter_hpc.connect.job.request import wanted_profile
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.proxy.ports import PortChoice, choose_port, open_port
 from jupyter_hpc.connect.proxy.server import LocalProxy
@@ -33,7 +30,7 @@ from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.notify.notices import Notices
 from jupyter_hpc.connect.session.status import SessionStatus
-from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
+from jupyter_hpc.connect.session.store import OwnRecord, Records
 from jupyter_hpc.connect.session.supervisor import Supervisor
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.tunnel.link import Link
@@ -43,19 +40,9 @@ from jupyter_hpc.waiting import within
 
 _log = logging.getLogger(__name__)
 
-#: A port that stays crowded is not spoken of again within so long.
-_CROWD_SECONDS = 60.0
 
 #: The states in which there is a session that can go on in another job.
 _SERVED = ("ready", "reconnecting")
-
-
-def check(profile: Profile, options: ConnectOptions) -> None:
-    """Everything that can be found wrong before anything is changed."""
-    profile.check_usable()
-    profile.allocation_for(options.preset, options.overrides)
-    if options.idle_release is not None:
-        check_options("jupyter", {"idle_release": options.idle_release})
 
 
 class Manager:
@@ -74,9 +61,8 @@ class Manager:
         *,
         keep_page: float = 0.0,
     ) -> None:
-        self.profile, number = find_profile(options.name)
-        check(self.profile, options)
-        self.options = dataclasses.replace(options, number=max(number, options.number))
+        self.profile, number = wanted_profile(options)
+        self.options = dataclasses.replace(options, number=number)
         self.name = self._session_name(records)
         self.port = 0
         self._prompter = prompter
@@ -86,7 +72,7 @@ class Manager:
         self._secret = secrets.token_urlsafe(32)
         self._supervisor: Supervisor | None = None
         self._status = self._new_status()
-        self._record: SessionRecord | None = None
+        self._record: OwnRecord | None = None
         self._proxy: LocalProxy | None = None
         self._notify_settings = notify_settings()
         self._notices: Notices | None = None  # before it is ready, nothing is worth one
@@ -94,9 +80,8 @@ class Manager:
         self._connections: ClusterConnections | None = None
         self._leaving = False
         self._again = asyncio.Event()
-        self._questions = Questions(self.on_event)
+        self._questions: Questions | None = None  # before there is one to ask
         self._ended: asyncio.Future[Ended] | None = None
-        self._crowded_at = float("-inf")
         records.on_trouble = lambda text: self.on_event(Warned(text))
 
     def _session_name(self, records: Records) -> str:
@@ -126,7 +111,7 @@ class Manager:
             if self._supervisor is not None:
                 self._supervisor.try_now()
             return
-        self._questions.answer(command, question, where)
+        self._asking().answer(command, question, where)
         if command is SessionCommand.LOGIN:
             self.allow_prompt()
             return
@@ -137,6 +122,12 @@ class Manager:
         self._leaving = True
         if self._supervisor is not None:
             self._supervisor.ask(command)
+
+    def _asking(self) -> Questions:
+        """The open questions of this session."""
+        if self._questions is None:
+            self._questions = Questions(self.on_event)
+        return self._questions
 
     def allow_prompt(self) -> None:
         """A person is there to answer the next login."""
@@ -194,13 +185,13 @@ class Manager:
         """Whether somebody wants a new job while the page still offers one."""
         if not self._keep_page:
             return False
-        self._questions.open("again")
+        self._asking().open("again")
         try:
             await within(self._again.wait(), self._keep_page)
         except (TimeoutError, asyncio.TimeoutError):
             return False
         finally:
-            self._questions.withdraw("again")
+            self._asking().withdraw("again")
         return not self._leaving
 
     # -- the local port -----------------------------------------------------------------
@@ -212,16 +203,8 @@ class Manager:
         self._status = self._new_status()
         if choice.whose != "remembered":
             self._records.remember(self.name, port=self.port)
-        pid = os.getpid()
-        self._record = SessionRecord(
-            cluster=self.name,
-            profile=self.profile.name,
-            pid=pid,
-            pid_started=process_started(pid) or 0.0,
-            port=self.port,
-            secret=self._secret,
-        )
-        self._records.write_session(self._record)
+        names = (self.name, self.profile.name)
+        self._record = OwnRecord(self._records, *names, self.port, self._secret)
         if instead:
             self.on_event(Warned(instead))
 
@@ -229,9 +212,9 @@ class Manager:
         return LocalProxy(
             port,
             status=self._snapshot,
-            actions=SessionActions(self).table(),
+            actions=lambda: SessionActions(self).table(),
             secret=self._secret,
-            on_crowd=self._on_crowd,
+            on_crowd=lambda text: self.on_event(Warned(text)),
         )
 
     def _is_open_here(self) -> bool:
@@ -240,7 +223,7 @@ class Manager:
 
     async def _close_proxy(self) -> None:
         if self._record is not None:
-            self._records.remove_session(self._record)
+            self._record.remove()
         if self._proxy is not None:
             await self._proxy.close()
 
@@ -305,7 +288,8 @@ class Manager:
         level = logging.WARNING if isinstance(event, Warned) else logging.INFO
         _log.log(level, "event %s: %s", event.name, fields["text"])
         self._status.take(event)
-        self._write_record()
+        if self._record is not None:
+            self._record.follow(self._status)
         self._show(fields)
         if self._notices is None and event.name == "ready":
             self._notices = Notices(self._notify_settings, lambda: self.name, self.on_event)
@@ -313,19 +297,11 @@ class Manager:
         if self._notices is not None:
             self._notices.on_event(event)
         if isinstance(event, PersonNeeded):
-            self._questions.open("login")
-        elif not self._status.needs_person and not isinstance(event, (Asked, Answered)):
+            self._asking().open("login")
+        elif isinstance(event, (Asked, Answered)) or self._status.needs_person:
+            pass
+        elif self._questions is not None:
             self._questions.withdraw("login")
-
-    def _on_crowd(self, most: int) -> None:
-        """More connections than we can have: those that are open go on."""
-        before, self._crowded_at = self._crowded_at, time.monotonic()
-        if self._crowded_at - before > _CROWD_SECONDS:
-            text = (
-                f"{most} connections to the local port are open, as many as this process may have; "
-                "further ones are refused until some close."
-            )
-            self.on_event(Warned(text))
 
     def on_link(self, link: Link | None) -> None:
         self._link = link
@@ -342,7 +318,8 @@ class Manager:
     def on_job(self, job: Job) -> None:
         if job.time_left is not None:
             self._status.ends_at = time.time() + job.time_left
-            self._write_record()
+            if self._record is not None:
+                self._record.follow(self._status)
 
     @property
     def browsers(self) -> int:
@@ -354,21 +331,6 @@ class Manager:
     def _snapshot(self) -> dict[str, Any]:
         served = self._supervisor if self.state in _SERVED else None
         return {**self._status.snapshot(), "renewal": served.renewal.offer if served else ""}
-
-    def _write_record(self) -> None:
-        status = self._status
-        if self._record is not None:
-            fresh = dataclasses.replace(
-                self._record,
-                state=status.state,
-                job_id=status.job_id,
-                node=status.node,
-                transport=status.transport,
-                ends_at=status.ends_at,
-            )
-            if fresh != self._record:
-                self._record = fresh
-                self._records.write_session(fresh)
 
     @property
     def browser_url(self) -> str:

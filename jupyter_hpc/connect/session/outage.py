@@ -104,10 +104,6 @@ class Outage:
             self._since = None
             self._sink(Reconnected(round(seconds, 2)))
 
-    def forget(self) -> None:
-        """A server is opened anew: that is told by itself, and this outage is part of it."""
-        self._since, self._relay_lost = None, False
-
     def on_link(self, event: LinkEvent) -> None:
         """What the link reports about its pipe, as one outage after the other."""
         _log.debug("link: %s", event)

@@ -1,13 +1,14 @@
 """When a lost connection is made again: the pipe of an open session, or the login before that.
 
-    pipes = PipeReconnect(link, open_pipe, probe, retry)
+    pipes = PipeReconnect(link, open_pipe, probe, retrying)
     await pipes.run()       until cancelled, or until a new pipe makes no sense any more
-    logins = LoginReconnect(connections, outage, retry)
+    logins = LoginReconnect(connections, retrying)
     job = await logins.through(operation)
 
-`await open_pipe(reachable, ask) -> BytePipe` makes a pipe; `ask` as in retry.py. `await probe()`
-returns once the login host answers on the network (a connected socket, say, which is passed on
-as `reachable`). Neither class knows anything of SSH.
+`retrying()` is the Retry of this outage, made when there is one. `await open_pipe(reachable, ask)
+-> BytePipe` makes a pipe; `ask` as in retry.py. `await probe()` returns once the login host
+answers on the network (a connected socket, say, which is passed on as `reachable`). Neither class
+knows anything of SSH.
 
 The rules. A pipe that has closed is replaced at once. A silent one is kept: while it is silent,
 the host is probed, and the first answer starts the only handshake. If the old pipe speaks
@@ -23,7 +24,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.retry import AWAY, LoginLimit, Retry, limited
 from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.tunnel.link import Link, session_taken
@@ -65,13 +65,13 @@ class PipeReconnect:
         link: Link,
         open_pipe: OpenPipe,
         probe: Callable[[], Awaitable[Any]] | None,
-        retry: Retry,
+        retrying: Callable[[], Retry],
         login: LoginWatch | None = None,
     ) -> None:
         self._link = link
         self._open_pipe = open_pipe
         self._probe = probe
-        self._retry = retry
+        self._retrying = retrying
         self._login = login
         self._attaching = False
         self._attached_at = self._up_at = float("-inf")
@@ -104,11 +104,11 @@ class PipeReconnect:
                 "The pipe to the node closes as soon as it is open.",
                 "Something on the cluster may be ending it; it is tried again.",
             )
-            await self._retry.pause(error, too_many)
+            await self._retrying().pause(error, too_many)
 
     async def _recover(self) -> None:
         """Until the link is up, by a new pipe or because the old one speaks again."""
-        attaching = asyncio.create_task(self._retry.until_done(self._attach))
+        attaching = asyncio.create_task(self._retrying().until_done(self._attach))
         up = asyncio.create_task(self._link.wait_up())
         try:
             while not attaching.done():
@@ -123,11 +123,11 @@ class PipeReconnect:
             await finish(attaching, up)
 
     async def _attach(self, ask: bool) -> None:
-        reachable = None
+        reachable, retry = None, self._retrying()
         if self._probe is not None:
-            reachable = await self._retry.probe_until_answered(self._probe)
+            reachable = await retry.probe_until_answered(self._probe)
         # A person may take all the time that the prompt leaves.
-        limit = None if ask else self._retry.timing.attempt_limit
+        limit = None if ask else retry.timing.attempt_limit
         await limited(self._while_it_answers(self._open_and_attach(reachable, ask)), limit)
 
     async def _while_it_answers(self, work: Coroutine[Any, Any, None]) -> None:
@@ -175,10 +175,9 @@ class LoginReconnect:
     is done again over the next one.
     """
 
-    def __init__(self, login: Login, outage: Outage, retry: Retry) -> None:
+    def __init__(self, login: Login, retrying: Callable[[], Retry]) -> None:
         self._login = login
-        self._outage = outage
-        self._retry = retry
+        self._retrying = retrying
 
     async def through(self, operation: Callable[[], Awaitable[T]]) -> T:
         """The result of `operation`, begun again each time the connection is lost."""
@@ -197,10 +196,11 @@ class LoginReconnect:
                     await self._log_in(error)
 
     async def _log_in(self, lost: HpcError) -> None:
-        self._outage.began(f"{lost.message} Logging in again.")
-        await self._retry.until_done(self._attempt, again=AWAY)
-        self._outage.over()
+        retry = self._retrying()
+        retry.outage.began(f"{lost.message} Logging in again.")
+        await retry.until_done(self._attempt, again=AWAY)
+        retry.outage.over()
 
     async def _attempt(self, ask: bool) -> None:
-        reachable = await self._retry.probe_until_answered(self._login.probe)
+        reachable = await self._retrying().probe_until_answered(self._login.probe)
         await self._login.log_in(ask=ask, reachable=reachable)

@@ -16,8 +16,7 @@ at a time, because one that began while the network was away retries only after 
 send nothing that counts as a login attempt.
 
 `LoginLimit` keeps logins that nobody asked for within what a site takes for a person's;
-`Patience` says when a login that has fallen silent is given up; `Restarts` whether a Jupyter that
-has ended is started again.
+`Restarts` says whether a Jupyter that has ended is started again.
 """
 
 from __future__ import annotations
@@ -179,33 +178,6 @@ class LoginLimit:
             )
 
 
-#: Seconds for which a login host may say nothing in the middle of a login: at least, once a
-#: login has fallen silent, and at most.
-_QUIET_SECONDS = (0.5, 3.0, 15.0)
-
-
-class Patience:
-    """For how many seconds a login host may say nothing before it is given up.
-
-    A network that has forgotten a connection says nothing for ever, and a new one passes. Twice
-    the time that a whole login took is long: it has many answers in it. Who was given up too
-    soon gets more time at once, because a host takes many logins that are left for an attack.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = _QUIET_SECONDS[1]
-
-    def answered(self, took: float) -> None:
-        """A whole login took so long."""
-        shortest, _, longest = _QUIET_SECONDS
-        self.seconds = min(longest, max(shortest, 2 * took))
-
-    def gave_up(self) -> None:
-        """The host was given up."""
-        _, longer, longest = _QUIET_SECONDS
-        self.seconds = min(longest, max(longer, 2 * self.seconds))
-
-
 class Retry:
     """Tries until it works, asking a person where only a person can help."""
 
@@ -216,7 +188,7 @@ class Retry:
         renewed: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.timing = timing or RetryTiming()
-        self._outage = outage
+        self.outage = outage
         self._renewed = renewed
         self._allowed = asyncio.Event()
         self._hurried = asyncio.Event()
@@ -247,7 +219,7 @@ class Retry:
                     ask = await self._wait_for_person(error)
                 except LoginsPaused as error:
                     ask = False
-                    self._outage.logins_paused(error)
+                    self.outage.logins_paused(error)
                     await self._sleep(error.seconds)
                 except again as error:
                     ask = False
@@ -262,7 +234,7 @@ class Retry:
         longest = timing.longest_pause if isinstance(error, _SAYS_NO) else timing.away_pause
         pause = min(longest, timing.first_pause * 2 ** min(failures - 1, 10))
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - only spreads the load
-        self._outage.attempt_failed(error, pause)
+        self.outage.attempt_failed(error, pause)
         await self._sleep(pause)
 
     async def _sleep(self, seconds: float) -> None:
@@ -273,7 +245,7 @@ class Retry:
     async def _wait_for_person(self, error: HpcError) -> bool:
         """Whether somebody is there to answer; False if they have renewed what was refused."""
         self._allowed.clear()
-        self._outage.person_needed(error)
+        self.outage.person_needed(error)
         allowed = asyncio.ensure_future(self._allowed.wait())
         waited: list[asyncio.Future[Any]] = [allowed]
         if self._renewed is not None and isinstance(error, AuthenticationFailed):
@@ -282,7 +254,7 @@ class Retry:
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if not allowed.done():
                 await waited[1]
-                self._outage.renewed()
+                self.outage.renewed()
             return allowed.done()
         finally:
             await finish(*waited)
@@ -312,7 +284,7 @@ class Retry:
                             return task.result()
                         if not isinstance(error, AWAY):
                             raise error
-                        self._outage.probe_failed(error)
+                        self.outage.probe_failed(error)
         finally:
             for task in probes:
                 _give_up(task)

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from jupyter_hpc.clusters import Profile
+from jupyter_hpc.connect.events import Event
 from jupyter_hpc.connect.job.launch import START_SECONDS, ServerAddress, extension_installed
 from jupyter_hpc.connect.job.opening import OpenJob, OpenServer, server_lives, why_jupyter_ended
 from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.session.listener import SessionContext
+from jupyter_hpc.connect.session.notify.memory_kills import MemoryKillWatch
+from jupyter_hpc.connect.session.renew.renewal import Renewal, Renewed
+from jupyter_hpc.connect.session.watch import (
+    CredentialWatch,
+    IdleRelease,
+    JobWatch,
+    TimeLimitWarnings,
+    idle_seconds,
+)
 from jupyter_hpc.connect.ssh.interfaces import BytePipe
 from jupyter_hpc.connect.ssh.login import Reachable
 from jupyter_hpc.connect.tunnel.link import Link
@@ -22,10 +33,11 @@ from jupyter_hpc.errors import (
     LaunchFailed,
     PipeRefused,
     RelayGone,
+    SessionEnded,
     SlurmError,
 )
 from jupyter_hpc.slurm.client import SlurmClient
-from jupyter_hpc.slurm.models import Phase
+from jupyter_hpc.slurm.models import Job, Phase
 from jupyter_hpc.waiting import finish
 
 _log = logging.getLogger(__name__)
@@ -141,6 +153,66 @@ class ServerStart:
 
     async def _why_ended(self, otherwise: HpcError | None) -> HpcError:
         return await why_ended(self._context, self._server.address, otherwise)
+
+
+class Service:
+    """A server that answers, and all that is looked after while it does."""
+
+    def __init__(self, context: SessionContext, link: Link, token: str, renewal: Renewal) -> None:
+        self._context = context
+        self._link = link
+        self._token = token
+        self._renewal = renewal
+        self._memory = MemoryKillWatch(link, token, context.listener.name, self._tell)
+
+    @property
+    def memory_kills(self) -> int:
+        """How often the system has ended something for want of memory."""
+        return self._memory.count
+
+    async def last(
+        self, job_id: str, keep: asyncio.Task[Any], note_job: Callable[[Job], None]
+    ) -> None:
+        """Until nobody has used the session for as long as was asked for.
+
+        Raises JobOver, Renewed, ServerGone, and what `keep` does.
+        """
+        context, tell = self._context, self._tell
+        profile, slurm = context.profile, context.slurm
+        watch = JobWatch(
+            job_id, profile.slurm.poll_seconds, slurm.job, note_job, tell, self._is_cut
+        )
+        job = asyncio.create_task(watch.run())
+        renewal = asyncio.create_task(self._renewal.run(job_id, self._link, self._token))
+        limit = TimeLimitWarnings(tell).run(lambda: context.ends_at)
+        tasks = [keep, job, asyncio.create_task(limit), renewal]
+        if profile.login.expiring:
+            lasting = CredentialWatch(context.connections, tell)
+            tasks.append(asyncio.create_task(lasting.run()))
+        tasks.append(asyncio.create_task(self._memory.run()))
+        idle = idle_seconds(context.options, profile)
+        if idle:
+            release = IdleRelease(idle, lambda: self._link, lambda: self._token)
+            tasks.append(asyncio.create_task(release.run(lambda: context.listener.browsers)))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if renewal in done:
+                raise Renewed
+            for task in done:
+                await task
+            if job in done:
+                raise JobOver
+        except SessionEnded:
+            raise JobOver from None
+        finally:
+            await finish(*tasks)
+
+    def _tell(self, event: Event) -> None:
+        self._context.listener.on_event(event)
+
+    def _is_cut(self) -> bool:
+        """Whether the connection is away just now."""
+        return self._link.state != "up"
 
 
 async def why_ended(

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from jupyter_core.paths import jupyter_data_dir
 
@@ -65,6 +65,16 @@ class SessionRecord:
         deadline = time.monotonic() + 10
         while self.alive() and time.monotonic() < deadline:
             time.sleep(0.05)
+
+
+class Standing(Protocol):
+    """How a session stands; its SessionStatus says so."""
+
+    state: str
+    job_id: str
+    node: str
+    transport: str
+    ends_at: float | None
 
 
 @dataclass(frozen=True)
@@ -231,6 +241,40 @@ class Records:
 
     def _memory_file(self, cluster: str) -> Path:
         return self.folder / "memory" / f"{cluster}.json"
+
+
+class OwnRecord:
+    """The record of the session that this process keeps, for as long as it does."""
+
+    def __init__(self, records: Records, name: str, profile: str, port: int, secret: str) -> None:
+        pid = os.getpid()
+        self._records = records
+        self._record = SessionRecord(
+            cluster=name,
+            profile=profile,
+            pid=pid,
+            pid_started=process_started(pid) or 0.0,
+            port=port,
+            secret=secret,
+        )
+        records.write_session(self._record)
+
+    def follow(self, status: Standing) -> None:
+        """Write down how the session stands, if that has changed."""
+        fresh = dataclasses.replace(
+            self._record,
+            state=status.state,
+            job_id=status.job_id,
+            node=status.node,
+            transport=status.transport,
+            ends_at=status.ends_at,
+        )
+        if fresh != self._record:
+            self._record = fresh
+            self._records.write_session(fresh)
+
+    def remove(self) -> None:
+        self._records.remove_session(self._record)
 
 
 def _read(path: Path) -> dict[str, Any]:

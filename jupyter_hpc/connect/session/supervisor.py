@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -28,15 +27,13 @@ from jupyter_hpc.connect.events import (
     Starting,
     Warned,
 )
-from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.endings import ServerEnd, how_server_ended
 from jupyter_hpc.connect.job.give_back import FailedSession, JobEnding
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import JobOpener, OpenJob, open_server
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.session.connections import unless_interrupted
+from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.session.listener import SessionContext
-from jupyter_hpc.connect.session.notify.memory_kills import MemoryKillWatch
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.reconnect import LoginReconnect, PipeReconnect
 from jupyter_hpc.connect.session.renew.renewal import Renewal, Renewed
@@ -47,19 +44,12 @@ from jupyter_hpc.connect.session.serving import (
     PipeSource,
     ServerGone,
     ServerStart,
+    Service,
     why_ended,
 )
-from jupyter_hpc.connect.session.watch import (
-    CredentialWatch,
-    IdleRelease,
-    JobWatch,
-    TimeLimitWarnings,
-    idle_seconds,
-)
-from jupyter_hpc.connect.ssh.interfaces import LoginConnection
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.errors import HpcError, SessionEnded
-from jupyter_hpc.runner import Completed
+from jupyter_hpc.connect.tunnel.link_events import LinkEvent
+from jupyter_hpc.errors import HpcError
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.waiting import finish
@@ -82,12 +72,11 @@ class Supervisor:
         self._connections = context.connections
         self._listener = listener = context.listener
         self._tell = listener.on_event
-        self._outage = Outage(listener.on_event)
-        self._retry = Retry(self._outage, renewed=self._connections.renewed)
+        self._retry: Retry | None = None  # while, or after, the connection was away
         self._commands: asyncio.Queue[SessionCommand] = asyncio.Queue()
         self._opener: JobOpener | None = None
         self._opened: OpenJob | None = None
-        self._memory: MemoryKillWatch | None = None
+        self._service: Service | None = None
         self._successor: Successor | None = None
         self._served = False  # Jupyter has answered
         self._settling = False  # the job is being given back
@@ -104,7 +93,13 @@ class Supervisor:
 
     @property
     def _logins(self) -> LoginReconnect:
-        return LoginReconnect(self._connections, self._outage, self._retry)
+        return LoginReconnect(self._connections, self._retrying)
+
+    def _retrying(self) -> Retry:
+        """How what was lost is tried again, and told."""
+        if self._retry is None:
+            self._retry = Retry(Outage(self._tell), renewed=self._connections.renewed)
+        return self._retry
 
     @property
     def _ending(self) -> JobEnding:
@@ -114,11 +109,6 @@ class Supervisor:
     def job_id(self) -> str:
         """The session's job, "" while there is none."""
         return self._opener.job_id if self._opener is not None else ""
-
-    @property
-    def connected(self) -> bool:
-        """Whether there is a login connection to run commands over."""
-        return self._connections.alive
 
     @property
     def asking(self) -> bool:
@@ -131,36 +121,19 @@ class Supervisor:
 
     def allow_prompt(self) -> None:
         """A person is there to answer the next login."""
-        self._retry.allow()
+        if self._retry is not None:
+            self._retry.allow()
 
     def try_now(self) -> None:
         """A person does not want to wait for the next attempt to reconnect."""
         self._connections.login_limit.forgive()
-        self._retry.hurry()
-
-    async def read_log(self, offset: int) -> tuple[str, int]:
-        """What Jupyter wrote from byte `offset` on (-1: the end of it), and the next offset.
-
-        Unreachable as soon as the connection is known to be away.
-        """
-        if self.address is None:
-            return "", 0
-        file = f"{self.address.session}/jupyter.log"
-        reading = remote.read_from(self._connections.on_node, file, offset)
-        text, size = await unless_interrupted(reading, self.link)
-        # Nothing at all was read where something has been: where it stopped is still true.
-        return (text, size) if text or size else ("", max(0, offset))
+        if self._retry is not None:
+            self._retry.hurry()
 
     @property
-    def login(self) -> LoginConnection:
-        """The session's own connection to the login host; Unreachable if there is none."""
-        return self._connections.login
-
-    async def run_command(
-        self, argv: Sequence[str], stdin: bytes | None, timeout: float
-    ) -> Completed:
-        """One command on the login host, over the session's own connection."""
-        return await self._connections.run(argv, stdin=stdin, timeout=timeout)
+    def connections(self) -> ClusterConnections:
+        """Whatever leads to the cluster now."""
+        return self._connections
 
     async def run(self) -> Ended:
         """The session until it is over; raises HpcError if it could not be opened."""
@@ -295,31 +268,29 @@ class Supervisor:
 
     async def _serve(self, opened: OpenJob) -> Ended:
         """Open the server and keep it; raises ServerGone, JobOver or Renewed."""
-        self._outage.forget()
+        self._retry = None  # an outage before this is part of opening the server
         successor, self._successor = self._successor, None
         if successor is None:
             self._tell(Starting(opened.job.job_id, opened.node))
             server = await open_server(self.profile, self._connections, opened)
-            link = Link(server.address.secret, self._listener.owner, self._outage.on_link)
+            link = Link(server.address.secret, self._listener.owner)
         else:
             server, link = successor.server, successor.link
-            successor.on_link_event = self._outage.on_link
         self.address, self.token = server.address, server.address.token
         if server.address.warning and not server.found:
             self._tell(Warned(server.address.warning))
-        source = PipeSource(self.profile, self._connections, opened, server.address, link)
-        pipes = PipeReconnect(link, source.open_pipe, source.probe, self._retry, self._connections)
         start = ServerStart(self._context, server)
         self.link = link
         keep: asyncio.Task[Any] | None = None
         try:
             if successor is None:
                 await link.attach(await start.first_pipe())
-                keep = asyncio.create_task(pipes.run())
-                await start.wait_ready(link, keep)
             else:
                 await self.renewal.take_over(self._opener)
-                keep = asyncio.create_task(pipes.run())
+            link.on_event = self._on_link
+            keep = asyncio.create_task(self._keep(link, opened, server.address))
+            if successor is None:
+                await start.wait_ready(link, keep)
             self._listener.on_link(link)
             self._served = True
             self._tell(self._ready(opened))
@@ -327,7 +298,9 @@ class Supervisor:
                 self._tell(Warned(sentences.DIRECT_WARNING))
             if not await start.extension():
                 self._tell(Warned(sentences.plain_warning(server.address.version)))
-            return await self._stay(keep)
+            self._service = Service(self._context, link, self.token, self.renewal)
+            await self._service.last(self.job_id, keep, self._note_job)
+            return self._end(await self._ending.release(self.job_id))
         finally:
             if keep is not None:
                 await finish(keep)
@@ -335,11 +308,22 @@ class Supervisor:
             await link.close()
             self.link = None
 
+    async def _keep(self, link: Link, opened: OpenJob, address: ServerAddress) -> None:
+        """A new pipe whenever the link has lost its own."""
+        source = PipeSource(self.profile, self._connections, opened, address, link)
+        pipes = PipeReconnect(
+            link, source.open_pipe, source.probe, self._retrying, self._connections
+        )
+        await pipes.run()
+
+    def _on_link(self, event: LinkEvent) -> None:
+        self._retrying().outage.on_link(event)
+
     async def _how_server_ended(self, opened: OpenJob) -> ServerEnd:
-        memory, self._memory = self._memory, None
+        service, self._service = self._service, None
         if self.address is None:
             return ServerEnd()
-        slurm, kills = SlurmClient(self._connections), memory.count if memory else 0
+        slurm, kills = SlurmClient(self._connections), service.memory_kills if service else 0
         return await how_server_ended(
             self._connections.on_node, slurm, self.address, opened.job, kills
         )
@@ -349,47 +333,6 @@ class Supervisor:
         return Ready(
             f"http://localhost:{port}/lab", port, opened.job.job_id, opened.node, transport
         )
-
-    # -- staying ------------------------------------------------------------------------
-
-    async def _stay(self, keep: asyncio.Task[Any]) -> Ended:
-        """Until the job is over or nothing more can be done; raises ServerGone, JobOver."""
-        slurm = SlurmClient(self._connections)
-        poll_seconds = self.profile.slurm.poll_seconds
-        watch = JobWatch(
-            self.job_id, poll_seconds, slurm.job, self._note_job, self._tell, self._cut
-        )
-        job = asyncio.create_task(watch.run())
-        warn = asyncio.create_task(TimeLimitWarnings(self._tell).run(lambda: self._context.ends_at))
-        renewal = asyncio.create_task(self.renewal.run(self.job_id, self.link, self.token))
-        tasks = [keep, job, warn, renewal]
-        if self.profile.login.expiring:
-            lasting = CredentialWatch(self._connections, self._tell)
-            tasks.append(asyncio.create_task(lasting.run()))
-        if self.link is not None:
-            self._memory = MemoryKillWatch(self.link, self.token, self._listener.name, self._tell)
-            tasks.append(asyncio.create_task(self._memory.run()))
-        idle = idle_seconds(self._options, self.profile)
-        if idle:
-            release = IdleRelease(idle, lambda: self.link, lambda: self.token)
-            tasks.append(asyncio.create_task(release.run(lambda: self._listener.browsers)))
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if renewal in done:
-                raise Renewed
-            for task in done:
-                await task
-            if job in done:
-                raise JobOver
-            return self._end(await self._ending.release(self.job_id))
-        except SessionEnded:
-            raise JobOver from None
-        finally:
-            await finish(*tasks)
-
-    def _cut(self) -> bool:
-        """Whether the connection is away just now."""
-        return self.link is None or self.link.state != "up"
 
     def _note_job(self, job: Job) -> None:
         if job.time_left is not None:

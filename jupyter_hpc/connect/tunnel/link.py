@@ -72,7 +72,7 @@ class Link:
         self.taken = False
         self._secret = frames.digest(secret)
         self._owner = frames.owner_id(owner)
-        self._on_event = on_event or (lambda event: None)
+        self.on_event = on_event  #: who is told; the first to ask for a pipe need not be
         self._pipe: BytePipe | None = None
         self._last_received = time.monotonic()
         self._silent_pings = 0
@@ -118,6 +118,10 @@ class Link:
     def doubt(self) -> None:
         """The pipe is not likely to live: suspect it soon if nothing comes."""
         self._silent_pings = max(self._silent_pings, SUSPECT_AFTER_PINGS - 1)
+
+    def _tell(self, event: LinkEvent) -> None:
+        if self.on_event is not None:
+            self.on_event(event)
 
     def _set_state(self, state: Literal["down", "suspect", "up"]) -> None:
         if state != self.state:
@@ -240,7 +244,7 @@ class Link:
         self._set_state("up")
         how = "resumed" if reply.status == frames.RESUMED else "with a new session"
         _log.info("attached, %s; relay %s", how, reply.build)
-        self._on_event(LinkUp())
+        self._tell(LinkUp())
         if self._ticker is None:
             self._sleep = SleepWatch()
             self._tick()
@@ -291,7 +295,7 @@ class Link:
         if self.state != "down":
             self._set_state("down")
             _log.info("the pipe has closed: %s", error or "by the other end")
-            self._on_event(LinkDown())
+            self._tell(LinkDown())
 
     def _on_drained(self, pipe: BytePipe) -> None:
         if pipe is self._pipe:
@@ -311,7 +315,7 @@ class Link:
 
     def _lose_session(self) -> None:
         self._end_session()
-        self._on_event(LinkLost())
+        self._tell(LinkLost())
 
     def _end_session(self) -> None:
         """Reset what is open; the next pipe begins a new session."""
@@ -324,7 +328,7 @@ class Link:
     def _note_received(self) -> None:
         if self.state == "suspect":
             self._set_state("up")
-            self._on_event(LinkAlive())
+            self._tell(LinkAlive())
         self._last_received = time.monotonic()
         self._silent_pings = 0
 
@@ -333,7 +337,7 @@ class Link:
         self._silent_pings += 1
         if self.state == "up" and self._silent_pings > SUSPECT_AFTER_PINGS:
             self._set_state("suspect")
-            self._on_event(LinkSuspect(self.silence))
+            self._tell(LinkSuspect(self.silence))
         slept = self._sleep.slept() if self._sleep is not None else 0.0
         if slept:
             _log.info("this computer slept for about %.0f s", slept)

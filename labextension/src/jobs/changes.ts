@@ -10,20 +10,10 @@ export interface IChange {
   text: string;
 }
 
-/**
- * What happened between two lists: jobs that began to run, and jobs that ended.
- *
- * Tasks of an array that came and went between two looks are found when the array
- * itself may have left the queue; so `arrays` are all that were ever seen there.
- */
-export function changesBetween(
-  before: IJobs,
-  after: IJobs,
-  arrays: ReadonlySet<string> = arraysOf(before)
-): IChange[] {
+/** What happened between two lists: jobs that began to run, and jobs that ended. */
+export function changesBetween(before: IJobs, after: IJobs): IChange[] {
   const phases = new Map(before.jobs.map(job => [job.id, job.phase]));
-  // The first listing of what has ended is no news.
-  const isListed = before.finished.taken_at !== null;
+  const arrays = new Set(before.jobs.map(job => job.array_id).filter(Boolean));
   const started = after.jobs
     .filter(
       job =>
@@ -33,7 +23,7 @@ export function changesBetween(
     .map(job => ({ ...job, text: '' }));
   const known = new Set(before.finished.jobs.map(job => job.id));
   const seen = (job: IFinishedJob): boolean =>
-    phases.has(job.id) || (isListed && arrays.has(job.id.split('_')[0]));
+    phases.has(job.id) || arrays.has(job.id.split('_')[0]);
   const ended = after.finished.jobs
     .filter(job => !known.has(job.id) && seen(job))
     .map(job => ({ ...job, text: job.state_text }));
@@ -44,9 +34,4 @@ export function changesBetween(
     state,
     text
   }));
-}
-
-/** The arrays of which parts are in the queue. */
-export function arraysOf(jobs: IJobs): Set<string> {
-  return new Set(jobs.jobs.flatMap(job => job.array_id ?? []));
 }

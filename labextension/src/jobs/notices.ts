@@ -10,7 +10,7 @@ import { COMMANDS } from '../commands';
 import type { IJobs } from '../data/api';
 import { Settings } from '../settings';
 import { IHpcClient } from '../tokens';
-import { arraysOf, changesBetween, type IChange } from './changes';
+import { changesBetween, type IChange } from './changes';
 
 /** More changes than this at once are told in one sentence. */
 const MAX_NOTICES = 3;
@@ -36,7 +36,6 @@ const plugin: JupyterFrontEndPlugin<void> = {
       enabled: true
     });
     let before: IJobs | null = null;
-    const arrays = new Set<string>();
 
     const tell = (change: IChange): void => {
       const title = change.name
@@ -59,12 +58,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
     client.jobs.changed.connect(({ value }) => {
       const changes =
         before && value && value !== before
-          ? changesBetween(before, value, arrays)
+          ? changesBetween(before, value)
           : [];
       before = value ?? before;
-      for (const array of value ? arraysOf(value) : []) {
-        arrays.add(array);
-      }
       if (!settings.value.enabled) {
         return;
       }

@@ -88,7 +88,7 @@ class MemoryForward:
     def __init__(self) -> None:
         self.upstream = MemoryUpstream()
         self.transport = MemoryTransport()
-        proxy = LocalProxy(self.LAB_PORT, dict, {}, "secret")
+        proxy = LocalProxy(self.LAB_PORT, dict, dict, "secret")
         proxy.connect(self.upstream)
         self.connection = ForwardConnection(proxy, self.PORT, "tcp:127.0.0.1:1")
         self.connection.connection_made(self.transport)

@@ -98,7 +98,7 @@ class World:
         self.state: dict[str, Any] = {"state": "pending", "cluster": "ulysses", "text": "Waiting."}
         self.done: list[tuple[str, dict[str, Any]]] = []
         self.slow_began, self.slow_may_end = asyncio.Event(), asyncio.Event()
-        self.proxy = LocalProxy(0, lambda: self.state, self.actions(), CONTROL_SECRET)
+        self.proxy = LocalProxy(0, lambda: self.state, self.actions, CONTROL_SECRET)
         self.link = Link(SECRET, "laptop")
         self.pipe: MutePipe | None = None
 

@@ -149,7 +149,7 @@ async def test_a_proxy_that_ends_is_said_and_one_that_returns_is_found(
     await tab.get_by_role("heading", name="Waiting in the queue").wait_for()
     await world.proxy.close()
     await tab.get_by_text("does not run on this computer any more").wait_for()
-    again = LocalProxy(world.port, lambda: {"state": "authenticating"}, {}, CONTROL_SECRET)
+    again = LocalProxy(world.port, lambda: {"state": "authenticating"}, dict, CONTROL_SECRET)
     await again.start()
     await tab.get_by_role("heading", name="Logging in").wait_for()
     await again.close()

@@ -45,7 +45,7 @@ async def test_it_listens_on_loopback_only_on_both_addresses(world: World) -> No
 
 async def test_a_taken_port_is_said_with_its_taker(world: World) -> None:
     with pytest.raises(PortTaken) as taken:
-        await LocalProxy(world.port, dict, {}, "x").start()
+        await LocalProxy(world.port, dict, dict, "x").start()
     assert f"process {os.getpid()}" in taken.value.message
     assert str(world.port) in taken.value.message and "--port" in taken.value.hint
 
@@ -69,7 +69,7 @@ async def test_half_a_port_is_taken_too() -> None:
 async def test_a_closed_port_can_be_opened_again_at_once(world: World) -> None:
     await fetch(world.port, "/lab")
     await world.proxy.close()
-    again = LocalProxy(world.port, lambda: world.state, {}, "x")
+    again = LocalProxy(world.port, lambda: world.state, dict, "x")
     await again.start()
     assert (await fetch(again.port, "/lab")).status == 200
     await again.close()

@@ -35,7 +35,7 @@ def test_proxy_and_tunnel_come_without_each_other(room: str, module: str) -> Non
 
 async def test_requests_go_to_whatever_upstream_is_connected() -> None:
     upstream = MemoryUpstream()
-    proxy = LocalProxy(0, dict, {}, "secret")
+    proxy = LocalProxy(0, dict, dict, "secret")
     await proxy.start()
     proxy.connect(upstream)
     try:

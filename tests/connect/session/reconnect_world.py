@@ -64,7 +64,7 @@ class World:
         probe = self.probe if probing else None
         self.login_limit = LoginLimit()
         self.way_lost = asyncio.Event()
-        self.reconnect = PipeReconnect(self.link, self.open_pipe, probe, self.retry, self)
+        self.reconnect = PipeReconnect(self.link, self.open_pipe, probe, lambda: self.retry, self)
         self.task: asyncio.Task[None] | None = None
 
     async def open_pipe(self, reachable: Any, ask: bool) -> BytePipe:

@@ -182,8 +182,8 @@ class Cluster:
             state = "up"
             taken = False
 
-            def __init__(link, secret: str, owner: str, on_event: Callable[[Any], None]) -> None:
-                link.on_event = on_event
+            def __init__(link, secret: str, owner: str) -> None:
+                link.on_event: Callable[[Any], None] | None = None
 
             async def attach(link, pipe: object) -> None:
                 pass
@@ -255,15 +255,15 @@ class Cluster:
             "JobOpener": Opener,
             "Link": FakeLink,
             "PipeReconnect": Pipes,
-            "JobWatch": Watch,
             "open_server": open_server,
             "how_server_ended": how_server_ended,
-            "MemoryKillWatch": Memory,
         }.items():
             monkeypatch.setattr(module, name, value)
         for name, value in {
             "why_jupyter_ended": why_jupyter_ended,
             "extension_installed": extension_installed,
+            "JobWatch": Watch,
+            "MemoryKillWatch": Memory,
             "jupyter_api": SimpleNamespace(wait_until_answers=answers),
         }.items():
             monkeypatch.setattr(serving, name, value)
@@ -274,9 +274,12 @@ class Cluster:
         }.items():
             monkeypatch.setattr(give_back, name, value)
 
-    def fail_pipes(self, error: Exception) -> None:
-        """The pipe is lost for good, for this reason."""
-        self._pipes_fail.set_exception(error)
+    def fail_pipes(self, error: Exception, *, once: bool = False) -> None:
+        """The pipe is lost for good, for this reason; `once`: that of the next server is not."""
+        failing = self._pipes_fail
+        if once:
+            self._pipes_fail = asyncio.get_running_loop().create_future()
+        failing.set_exception(error)
 
     def supervisor(self, profile: Profile | None = None, **options: Any) -> Supervisor:
         wanted = dataclasses.replace(ConnectOptions("ulysses"), **options)

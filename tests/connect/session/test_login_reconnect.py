@@ -80,7 +80,7 @@ async def retry(events: list[Event]) -> Retry:
 
 @pytest.fixture
 async def reconnect(login: Login, retry: Retry, events: list[Event]) -> LoginReconnect:
-    return LoginReconnect(login, retry._outage, retry)
+    return LoginReconnect(login, lambda: retry)
 
 
 async def test_what_was_under_way_is_done_again(

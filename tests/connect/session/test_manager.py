@@ -13,13 +13,13 @@ from typing import Any, cast
 import pytest
 
 from jupyter_hpc.connect.events import Ended, Pending, Ready, Starting
-from jupyter_hpc.connect.job.request import find_profile
+from jupyter_hpc.connect.job.request import find_profile, wanted_profile
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.proxy import ports
 from jupyter_hpc.connect.session import manager as module
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.session.manager import Manager, check
+from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.errors import ConnectError, HpcError, LaunchFailed, PortTaken, ProfileError
@@ -288,8 +288,7 @@ def test_a_further_session_has_the_profile_of_the_first() -> None:
 
 
 def test_what_is_wrong_is_found_before_anything_is_changed() -> None:
-    profile, _ = find_profile("ulysses")
     with pytest.raises(HpcError):
-        check(profile, ConnectOptions("ulysses", preset="no such preset"))
+        wanted_profile(ConnectOptions("ulysses", preset="no such preset"))
     with pytest.raises(HpcError):
-        check(profile, ConnectOptions("ulysses", idle_release="soon"))
+        wanted_profile(ConnectOptions("ulysses", idle_release="soon"))

@@ -81,16 +81,6 @@ def test_every_failed_attempt_is_in_the_log(
     assert caplog.text.count("Nobody there.") == 1
 
 
-def test_a_server_that_is_opened_anew_is_not_called_a_reconnection(
-    outage: Outage, told: list[Event]
-) -> None:
-    for event in (_UP, LinkLost(), LinkDown()):
-        outage.on_link(event)
-    outage.forget()
-    outage.on_link(_UP)
-    assert [type(event) for event in told] == [Reconnecting]
-
-
 def test_a_needed_person_is_told_of(outage: Outage, told: list[Event]) -> None:
     outage.person_needed(PromptNeeded("A login needs an answer.", "Log in again."))
     assert told == [PersonNeeded("A login needs an answer. Log in again.")]

@@ -12,6 +12,7 @@ from jupyter_hpc.connect.job.endings import ServerEnd
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.retry import Restarts
 from jupyter_hpc.connect.session.serving import JobOver, ServerGone
+from jupyter_hpc.connect.tunnel.link_events import LinkDown, LinkLost, LinkUp
 from jupyter_hpc.errors import (
     ConnectError,
     LaunchFailed,
@@ -112,6 +113,24 @@ async def test_jupyter_that_died_is_started_again_in_the_same_job(cluster: Clust
     await until(lambda: "ready" in cluster.listener.names)
     assert "Jupyter ended. It is being started again in the same job." in warnings(cluster)
     assert cluster.listener.names.count("starting") == 2
+    supervisor.ask(SessionCommand.LEAVE)
+    await running
+
+
+async def test_a_server_that_is_opened_anew_is_not_called_a_reconnection(cluster: Cluster) -> None:
+    cluster.servers = [True, False]
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    assert supervisor.link is not None and supervisor.link.on_event is not None
+    for event in (LinkLost(), LinkDown()):
+        supervisor.link.on_event(event)
+    cluster.fail_pipes(ServerGone(), once=True)
+    await until(lambda: cluster.listener.names.count("starting") == 2)
+    await until(lambda: supervisor.link is not None and supervisor.link.on_event is not None)
+    supervisor.link.on_event(LinkUp())
+    assert cluster.listener.names.count("reconnecting") == 1
+    assert "reconnected" not in cluster.listener.names and "warned" not in cluster.listener.names
     supervisor.ask(SessionCommand.LEAVE)
     await running
 

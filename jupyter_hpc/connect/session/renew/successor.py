@@ -19,7 +19,6 @@ from jupyter_hpc.connect.job.request import OwnJobs, successor_name
 from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.connect.tunnel.link_events import LinkEvent
 from jupyter_hpc.errors import ConnectError, HpcError
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Request
@@ -40,7 +39,6 @@ class Successor:
     server: OpenServer
     link: Link
     said: str = ""  #: what could not be moved along, in a sentence
-    on_link_event: Callable[[LinkEvent], None] = lambda event: None
 
 
 class SuccessorMaker:
@@ -98,21 +96,14 @@ class SuccessorMaker:
         opened = OpenJob(requested.running or await allocator.wait(requested), account)
         beside = context.connections.beside()
         server = await open_server(context.profile, beside, opened)
-        successor: Successor | None = None
-
-        def on_link_event(event: LinkEvent) -> None:
-            if successor is not None:
-                successor.on_link_event(event)
-
-        link = Link(server.address.secret, context.listener.owner, on_link_event)
+        link = Link(server.address.secret, context.listener.owner)
         try:
             await link.attach(await beside.open_pipe(server.address))
             await jupyter_api.wait_until_answers(link, START_SECONDS)
         except BaseException:
             await link.close()
             raise
-        successor = Successor(context.job_name, opened, server, link)
-        return successor
+        return Successor(context.job_name, opened, server, link)
 
     async def _requested(self, allocator: Allocator) -> RequestedJob:
         """The job that was asked for before, here or elsewhere, or a new one."""
