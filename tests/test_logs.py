@@ -304,7 +304,7 @@ def test_a_script_is_named_not_shown() -> None:
 
 
 def test_a_script_for_the_cluster_is_logged_by_its_name() -> None:
-    from jupyter_hpc.connect.job.scripts import script_argv
+    from jupyter_hpc.connect.job.remote import script_argv
 
     assert command_words(script_argv("let_go.sh", "4711")) == "sh -c <let_go.sh> jupyter-hpc 4711"
 

@@ -19,7 +19,7 @@ from jupyter_hpc.cli.verbose import HidingPrompter, current_log, show_line
 from jupyter_hpc.cli.view import LineView, LiveView, line
 from jupyter_hpc.clusters.loading import DEMO_PROFILE
 from jupyter_hpc.connect.events import Ended, Failed, Starting, Warned
-from jupyter_hpc.connect.job.existing import Choice, check_limits, choose, mismatch
+from jupyter_hpc.connect.job.existing import Choice, choose, mismatch
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.sentences import as_json, sentence
@@ -162,7 +162,7 @@ async def _choose(
         return Choice.USE
     if record.cluster == DEMO_PROFILE:
         found = dataclasses.replace(found, may_replace=False)
-    await check_limits(slurm, found.request)  # nothing is given up for what cannot be had
+    await slurm.check_limits(found.request)  # nothing is given up for what cannot be had
     return await choose(found, terminal_prompter() if terminal else NoPrompter())
 
 

@@ -82,6 +82,13 @@ class Profile:
         return self.slurm.partition_rule in ("routed", "never")
 
     @property
+    def leaves_open(self) -> bool:
+        """Whether the first connect may have to ask for partition, account or environment."""
+        rules = self.slurm
+        asks = rules.partition_rule == "ask" or rules.account_rule != "optional"
+        return asks or self.environment.style != "any"
+
+    @property
     def home_read_only(self) -> bool:
         """Whether compute nodes can only read the home folder."""
         return any(area.kind == "home" and area.read_only for area in self.storage.values())

@@ -18,10 +18,10 @@ from jupyter_hpc.slurm.fields import (
     count,
     decimal,
     epoch,
+    job_ids,
     number,
     text,
 )
-from jupyter_hpc.slurm.ids import job_ids
 from jupyter_hpc.slurm.models import FinishedJob, FinishedStep, Usage
 from jupyter_hpc.slurm.states import canonical_state, telling_state
 from jupyter_hpc.slurm.units import (

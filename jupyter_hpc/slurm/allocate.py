@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jupyter_hpc.slurm.ids import job_ids
+from jupyter_hpc.slurm.fields import job_ids
 from jupyter_hpc.slurm.models import Request
 from jupyter_hpc.slurm.options import request_options
 from jupyter_hpc.slurm.releases import Release, step_gpus
@@ -41,6 +41,23 @@ def salloc_argv(request: Request) -> list[str]:
     pending or granted. It must not be quiet, since -Q hides the job id.
     """
     return ["salloc", "--no-shell", *request_options(request)]
+
+
+_INACTIVE = re.compile(r"^InactiveLimit\s*= ?(?P<seconds>\d+)", re.MULTILINE)
+
+
+def config_argv() -> list[str]:
+    """Everything the controller was configured with."""
+    return ["scontrol", "show", "config"]
+
+
+def read_inactive_limit(config: str) -> int:
+    """Seconds after which an allocation with no process at its command is ended; 0: never.
+
+    salloc --no-shell leaves an allocation without such a process behind.
+    """
+    found = _INACTIVE.search(config)
+    return int(found["seconds"]) if found else 0
 
 
 # (pattern, state it leads to); wording identical from 17.11 to 26.05. A state of

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from jupyter_hpc.errors import (
     AccountingDisabled,
+    CommandError,
     CommandTimeout,
     HpcError,
     JobNotFound,
+    SlurmError,
     SlurmUnavailable,
     SubmitRejected,
     UnreadableAnswer,
@@ -27,7 +30,6 @@ from jupyter_hpc.slurm import (
     advice,
     allocate,
     associations,
-    config,
     inventory,
     jobcontrol,
     occupancy,
@@ -57,6 +59,8 @@ from jupyter_hpc.slurm.releases import Release, read_release
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
 from jupyter_hpc.text import printable
+
+_log = logging.getLogger(__name__)
 
 #: Longer answers are read in a thread: ten thousand rows take a second, and the event
 #: loop of a server must not wait for them.
@@ -224,13 +228,26 @@ class SlurmClient:
         )
         return occupancy.read_overview(shown.stdout, limits, accounts, shares, problems)
 
-    async def check(self, request: Request, partitions: Sequence[Partition] | None = None) -> None:
+    async def check_limits(self, request: Request) -> list[Partition]:
+        """The partitions; SubmitRejected for what would wait for ever.
+
+        None, and no objection, where the limits are not told.
+        """
+        partitions: list[Partition] = []
+        try:
+            partitions = await self.partitions()
+            await self.check(request, partitions)
+        except SubmitRejected:
+            raise
+        except (SlurmError, CommandError) as error:
+            _log.info("the limits of the partitions are not known: %s", error.message)
+        return partitions
+
+    async def check(self, request: Request, partitions: Sequence[Partition]) -> None:
         """SubmitRejected where the limits of the partitions rule the request out.
 
         Sites may let such a job into the queue, where it waits for ever.
         """
-        if partitions is None:
-            partitions = await self.partitions()
         found = await self.ruled_out(request, partitions)
         if found:
             raise SubmitRejected(
@@ -288,8 +305,8 @@ class SlurmClient:
 
     async def inactive_limit(self) -> int:
         """Seconds after which this site ends an allocation without a shell; 0: never."""
-        done = await self._ask(config.config_argv())
-        return config.inactive_limit(config.read_config(done.stdout))
+        done = await self._ask(allocate.config_argv())
+        return allocate.read_inactive_limit(done.stdout)
 
     async def explain_rejection(self, request: Request, said: str) -> HpcError:
         """What salloc or sbatch said, in words, with what this cluster allows instead."""

@@ -3,7 +3,8 @@
 A table lists (what to ask for, attribute, reader). The same table writes the
 command's format argument and takes its output apart, so the two cannot drift.
 Columns are closed by the byte 0x1f, which Slurm passes through untouched: names
-with blanks, pipes, commas and even line breaks survive.
+with blanks, pipes, commas and even line breaks survive. What `scontrol show` prints
+has no columns: it is read as records of `Key=value`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from jupyter_hpc.errors import UsageError
+from jupyter_hpc.text import printable
 
 #: ASCII "unit separator". Written literally: Slurm interprets no escapes here.
 SEPARATOR = "\x1f"
@@ -25,6 +29,22 @@ _FILTERS = tuple(
     f"SQUEUE_{name}"
     for name in ("ACCOUNT", "ARRAY", "LICENSES", "NAMES", "PARTITION", "QOS", "STATES", "USERS")
 )
+
+
+#: "123", an array task "35_3", tasks "35_[2-4,9]", a het component "12+1"
+_ID = re.compile(r"0*[1-9][0-9]{0,17}(?:_(?:[0-9]{1,18}|\[[0-9,-]{1,4000}\]))?(?:\+[0-9]{1,9})?")
+
+_ENTRY = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9_/:.]*)=")
+#: Keys whose value runs to the end of the line, whatever it holds.
+_FREE = frozenset(
+    {
+        *("JobName", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "SubmitLine"),
+        *("Comment", "AdminComment", "SystemComment", "Extra", "Dependency"),
+    }
+)
+#: Whose job it is. A name or comment can hold a line that looks like one of Slurm's own, so
+#: where two lines disagree about this, the owner is not known.
+_OWNER = "UserId"
 
 
 @dataclass(frozen=True)
@@ -105,6 +125,55 @@ def command(program: str, *arguments: str) -> list[str]:
     """
     unset = [word for name in _FILTERS for word in ("-u", name)] if program == "squeue" else []
     return ["env", *unset, "SLURM_TIME_FORMAT=%s", program, *arguments]
+
+
+def job_ids(ids: Sequence[str]) -> list[str]:
+    """The ids, unchanged; UsageError for anything else.
+
+    Ids come from command lines and from a browser, and one such as "--user=x" would
+    be an option of scancel. No job has the number 0, which `scontrol show job` takes for all.
+    """
+    for job_id in ids:
+        if not _ID.fullmatch(job_id):
+            raise UsageError(
+                f"{printable(job_id, 80)!r} is not a job id.",
+                "Write a number such as 123, or 123_4 for one task of an array.",
+            )
+    return list(ids)
+
+
+def read_records(stdout: str, first_key: str) -> Iterator[dict[str, str]]:
+    """Records of `scontrol show`, each starting with a line "FIRST_KEY=…"."""
+    record: dict[str, str] = {}
+    open_key: str | None = None
+    for line in stdout.split("\n"):
+        starts = line.startswith(f"{first_key}=")
+        if starts and record:
+            yield record
+            record = {}
+        if starts or (line.startswith("   ") and _ENTRY.match(line, 3)):
+            open_key = _read_line(line.strip(" "), record)
+        elif open_key and line.strip():
+            record[open_key] += "\n" + line  # a line break inside a name or comment
+    if record:
+        yield record
+
+
+def _read_line(line: str, record: dict[str, str]) -> str | None:
+    """Add the entries of one line; returns the free one that may go on below."""
+    position = 0
+    while found := _ENTRY.match(line, position):
+        key = found["key"]
+        if key in _FREE:
+            record.setdefault(key, line[found.end() :])
+            return key
+        following = re.compile(rf" +(?={_ENTRY.pattern})").search(line, found.end())
+        end = following.start() if following else len(line)
+        value = line[found.end() : end]
+        if record.setdefault(key, value) != value and key == _OWNER:
+            record[key] = ""
+        position = following.end() if following else len(line)
+    return None
 
 
 def text(value: str) -> str:

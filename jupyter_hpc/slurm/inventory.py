@@ -6,9 +6,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_hpc.slurm.fields import Field, FieldTable, command, count, number, text, words
+from jupyter_hpc.slurm.fields import (
+    Field,
+    FieldTable,
+    command,
+    count,
+    number,
+    read_records,
+    text,
+    words,
+)
 from jupyter_hpc.slurm.models import GpuCount, Partition
-from jupyter_hpc.slurm.showjob import read_records
 from jupyter_hpc.slurm.units import read_gpus, read_memory_mb, read_tres, read_walltime
 
 # Nodes with the same values share one row, so this stays small on large clusters.

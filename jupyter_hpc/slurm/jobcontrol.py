@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jupyter_hpc.slurm.ids import job_ids
+from jupyter_hpc.slurm.fields import job_ids
 
 
 def cancel_argv(ids: Sequence[str]) -> list[str]:

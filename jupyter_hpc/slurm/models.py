@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jupyter_hpc.slurm.states import Phase as Phase
-from jupyter_hpc.slurm.states import phase_of
+from jupyter_hpc.slurm.states import Stated
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class GpuCount:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Stated):
     """One row of squeue: a job, an array task, or the waiting rest of an array."""
 
     id: str  #: as squeue shows it: "123", "35_3", "35_[2-4%1]", "12+0"
@@ -63,10 +63,6 @@ class Job:
     over_time: bool = False  #: past its time limit and about to be ended
 
     @property
-    def phase(self) -> Phase:
-        return phase_of(self.state)
-
-    @property
     def target(self) -> str:
         """What scancel and scontrol take for exactly this row.
 
@@ -103,7 +99,7 @@ def _task_numbers(text: str) -> range:
 
 
 @dataclass(frozen=True)
-class JobDetail:
+class JobDetail(Stated):
     """`scontrol show job`: everything Slurm remembers of one living job."""
 
     id: str
@@ -144,10 +140,6 @@ class JobDetail:
     comment: str
     fields: Mapping[str, str] = field(default_factory=dict)  #: every key as Slurm wrote it
 
-    @property
-    def phase(self) -> Phase:
-        return phase_of(self.state)
-
 
 @dataclass(frozen=True)
 class FinishedStep:
@@ -159,7 +151,7 @@ class FinishedStep:
 
 
 @dataclass(frozen=True)
-class FinishedJob:
+class FinishedJob(Stated):
     """One sacct record of a job, with what its steps used where that was asked for."""
 
     id: str
@@ -189,10 +181,6 @@ class FinishedJob:
     comment: str
     usage: Usage | None = None
     step_state: str = ""  #: of the step that explains most, where steps were asked for
-
-    @property
-    def phase(self) -> Phase:
-        return phase_of(self.state)
 
     def holds(self, job_id: str) -> bool:
         """Whether this is the record of that job or task, or of one of its tasks.

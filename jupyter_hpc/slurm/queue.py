@@ -16,11 +16,11 @@ from jupyter_hpc.slurm.fields import (
     command,
     count,
     epoch,
+    job_ids,
     number,
     optional,
     text,
 )
-from jupyter_hpc.slurm.ids import job_ids
 from jupyter_hpc.slurm.models import Estimate, FinishedJob, GpuCount, Job
 from jupyter_hpc.slurm.states import Phase, canonical_state, phase_of
 from jupyter_hpc.slurm.units import read_gpus, read_memory_mb, read_tres, read_walltime

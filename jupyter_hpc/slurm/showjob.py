@@ -8,26 +8,22 @@ and "=" inside it are no riddle.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from jupyter_hpc.slurm import hostlist
-from jupyter_hpc.slurm.fields import command, count, epoch, number, optional, text
-from jupyter_hpc.slurm.ids import job_ids
+from jupyter_hpc.slurm.fields import (
+    command,
+    count,
+    epoch,
+    job_ids,
+    number,
+    optional,
+    read_records,
+    text,
+)
 from jupyter_hpc.slurm.models import GpuCount, JobDetail
 from jupyter_hpc.slurm.states import canonical_state
 from jupyter_hpc.slurm.units import gpu_counts, read_gres, read_memory_mb, read_tres, read_walltime
-
-_ENTRY = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9_/:.]*)=")
-#: Keys whose value runs to the end of the line, whatever it holds.
-_FREE = frozenset(
-    {
-        *("JobName", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "SubmitLine"),
-        *("Comment", "AdminComment", "SystemComment", "Extra", "Dependency"),
-    }
-)
-#: Whose job it is. A name or comment can hold a line that looks like one of Slurm's own, so
-#: where two lines disagree about this, the owner is not known.
-_OWNER = "UserId"
 
 
 def show_job_argv(job_id: str) -> list[str]:
@@ -58,40 +54,6 @@ def read_node_gpus(stdout: str) -> dict[str, int]:
 def read_details(stdout: str) -> list[JobDetail]:
     """Every record in the answer: one per array task or het component."""
     return [_detail(fields) for fields in read_records(stdout, "JobId")]
-
-
-def read_records(stdout: str, first_key: str) -> Iterator[dict[str, str]]:
-    """Records of `scontrol show`, each starting with a line "FIRST_KEY=…"."""
-    record: dict[str, str] = {}
-    open_key: str | None = None
-    for line in stdout.split("\n"):
-        starts = line.startswith(f"{first_key}=")
-        if starts and record:
-            yield record
-            record = {}
-        if starts or (line.startswith("   ") and _ENTRY.match(line, 3)):
-            open_key = _read_line(line.strip(" "), record)
-        elif open_key and line.strip():
-            record[open_key] += "\n" + line  # a line break inside a name or comment
-    if record:
-        yield record
-
-
-def _read_line(line: str, record: dict[str, str]) -> str | None:
-    """Add the entries of one line; returns the free one that may go on below."""
-    position = 0
-    while found := _ENTRY.match(line, position):
-        key = found["key"]
-        if key in _FREE:
-            record.setdefault(key, line[found.end() :])
-            return key
-        following = re.compile(rf" +(?={_ENTRY.pattern})").search(line, found.end())
-        end = following.start() if following else len(line)
-        value = line[found.end() : end]
-        if record.setdefault(key, value) != value and key == _OWNER:
-            record[key] = ""
-        position = following.end() if following else len(line)
-    return None
 
 
 def _detail(fields: Mapping[str, str]) -> JobDetail:

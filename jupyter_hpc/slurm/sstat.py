@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_hpc.slurm.accounting import usage_of
-from jupyter_hpc.slurm.fields import Field, FieldTable, command, count
-from jupyter_hpc.slurm.ids import job_ids
+from jupyter_hpc.slurm.fields import Field, FieldTable, command, count, job_ids
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail, Usage
 from jupyter_hpc.slurm.units import read_seconds, read_used_memory_mb
 

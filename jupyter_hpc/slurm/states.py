@@ -91,6 +91,16 @@ def phase_of(state: str) -> Phase:
     return _PHASE_OF.get(canonical_state(state), Phase.UNKNOWN)
 
 
+class Stated:
+    """A job, or whatever else has a state."""
+
+    state: str
+
+    @property
+    def phase(self) -> Phase:
+        return phase_of(self.state)
+
+
 #: States of a step that explain the end of its job, the most telling first.
 _TELLING = ("OUT_OF_MEMORY", "NODE_FAIL", "TIMEOUT", "PREEMPTED")
 

@@ -19,7 +19,6 @@ from jupyter_hpc.runner import Completed
 from jupyter_hpc.slurm import (
     accounting,
     associations,
-    config,
     inventory,
     jobcontrol,
     occupancy,
@@ -28,7 +27,7 @@ from jupyter_hpc.slurm import (
     sstat,
     submit,
 )
-from jupyter_hpc.slurm.allocate import read_salloc, salloc_argv
+from jupyter_hpc.slurm.allocate import config_argv, read_salloc, salloc_argv
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase, Request
 from jupyter_hpc.slurm.submit import BatchOptions
@@ -150,7 +149,7 @@ async def record_jobs(kept: Recorder) -> None:
     running = [job.job_id for job in _named(await client.my_jobs(), "gpus")]
     await kept.keep("scontrol-details", showjob.show_nodes_argv(running[0]))
     await kept.keep("sstat", sstat.usage_argv(running[0]))
-    await kept.keep("scontrol-config", config.config_argv())
+    await kept.keep("scontrol-config", config_argv())
     await kept.keep("sinfo-groups", inventory.groups_argv())
     await kept.keep("scontrol-partition", inventory.partitions_argv())
     await kept.keep("scancel-other", jobcontrol.cancel_argv([plain]), user="mallory")

@@ -158,3 +158,25 @@ def test_the_keep_alive_script_quotes_a_command() -> None:
 
 def test_keep_alive_leaves_no_log_and_is_not_started_twice() -> None:
     assert allocate.KEEP_ALIVE.words() == ["--output=/dev/null", "--no-requeue"]
+
+
+#: What 22.05 prints on the test cluster.
+CONFIG = """\
+Configuration data as of 2026-11-16T10:20:30
+AccountingStorageBackupHost = (null)
+InactiveLimit           = {limit} sec
+JobSubmitPlugins        =
+SlurmctldHost[0]        = login1(10.88.0.10)
+
+Cgroup Support Configuration:
+AllowedKmemSpace        = (null)
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 30])
+def test_the_inactive_limit_is_read(limit: int) -> None:
+    assert allocate.read_inactive_limit(CONFIG.format(limit=limit)) == limit
+
+
+def test_a_site_that_does_not_say_has_no_limit() -> None:
+    assert allocate.read_inactive_limit("") == 0

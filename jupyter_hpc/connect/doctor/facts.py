@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jupyter_hpc.clusters.quota import Quota, read_lfs_quota, read_quota
-from jupyter_hpc.connect.job.remote import first, read_fields
-from jupyter_hpc.connect.job.scripts import script_argv
+from jupyter_hpc.connect.job.remote import first, read_fields, script_argv
 from jupyter_hpc.errors import ConnectError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.text import printable

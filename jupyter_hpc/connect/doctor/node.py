@@ -17,8 +17,7 @@ from jupyter_hpc.connect.doctor.facts import TMP, HostFacts, examine
 from jupyter_hpc.connect.doctor.login_host import say_area, say_clock
 from jupyter_hpc.connect.doctor.trial_job import TrialJob
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress, StepRunner
-from jupyter_hpc.connect.job.remote import Account, first, read_fields
-from jupyter_hpc.connect.job.scripts import shipped
+from jupyter_hpc.connect.job.remote import Account, first, read_fields, shipped
 from jupyter_hpc.connect.tunnel.transports import AUTOMATIC, Attach, Connections, open_pipe
 from jupyter_hpc.errors import HpcError, Unreachable
 from jupyter_hpc.relay.frames import RELAY_READY

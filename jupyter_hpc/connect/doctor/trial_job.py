@@ -20,8 +20,7 @@ from jupyter_hpc.connect.doctor.checks import Report
 from jupyter_hpc.connect.doctor.request import Asked
 from jupyter_hpc.connect.job.endings import cancel_for_sure
 from jupyter_hpc.connect.job.opening import node_names
-from jupyter_hpc.connect.job.remote import first, read_fields
-from jupyter_hpc.connect.job.scripts import script_argv
+from jupyter_hpc.connect.job.remote import first, read_fields, script_argv
 from jupyter_hpc.connect.ssh.interfaces import LoginConnection, RemoteProcess
 from jupyter_hpc.connect.ssh.runner import Marker, command_line, script_for
 from jupyter_hpc.errors import HpcError, SlurmUnavailable, SubmitRejected

@@ -18,9 +18,8 @@ from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.events import Ended, Pending, Sink, Warned
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.endings import why_ended
-from jupyter_hpc.connect.job.remote import Account
+from jupyter_hpc.connect.job.remote import EXIT_LINE, Account
 from jupyter_hpc.connect.job.request import OwnJobs, session_name
-from jupyter_hpc.connect.job.scripts import EXIT_LINE
 from jupyter_hpc.errors import (
     CommandError,
     CommandTimeout,
@@ -73,6 +72,7 @@ class RequestedJob:
         return self.job if runs else None
 
 
+@dataclass
 class Launch:
     """Which command makes the job, salloc or sbatch: as somebody said, or as was learnt.
 
@@ -80,18 +80,29 @@ class Launch:
     cluster is kept for later sessions by `remember(launch=…, launch_reason=…)`.
     """
 
-    def __init__(
-        self, asked: str | None, learnt: str, default: str, remember: Callable[..., object]
-    ) -> None:
-        self.method = asked or learnt or default
-        self.may_change = asked is None
-        self.undecided = asked is None and not learnt and default == "salloc"
-        self._remember = remember
+    asked: str | None
+    learnt: str
+    default: str
+    remember: Callable[..., object]
+
+    @property
+    def method(self) -> str:
+        return self.asked or self.learnt or self.default
+
+    @property
+    def may_change(self) -> bool:
+        """Whether nobody has said which it has to be."""
+        return self.asked is None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it is only supposed that allocations without a shell can live here."""
+        return self.may_change and not self.learnt and self.default == "salloc"
 
     def learn(self, method: str, reason: str) -> None:
-        self.method, self.undecided = method, False
+        self.learnt = method
         _log.info("learnt: jobs are made with %s, because: %s", method, reason)
-        self._remember(launch=method, launch_reason=reason)
+        self.remember(launch=method, launch_reason=reason)
 
 
 async def find_job(slurm: SlurmClient, name: str) -> Job | None:

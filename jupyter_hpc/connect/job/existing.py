@@ -16,15 +16,11 @@ from jupyter_hpc.connect.job.request import given_members, request_for
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.ssh.prompts import Field, Prompter, Question
 from jupyter_hpc.errors import (
-    CommandError,
     PromptNeeded,
-    SlurmError,
-    SubmitRejected,
     UsageError,
 )
-from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.differences import differences
-from jupyter_hpc.slurm.models import Job, Partition, Request
+from jupyter_hpc.slurm.models import Job, Request
 
 _log = logging.getLogger(__name__)
 
@@ -79,22 +75,6 @@ def mismatch(profile: Profile, options: ConnectOptions, name: str, job: Job) -> 
     request = request_for(profile, allocation, job.name)
     found = differences(given, request, job)
     return Mismatch(name, job.job_id, tuple(found), options, request) if found else None
-
-
-async def check_limits(slurm: SlurmClient, request: Request) -> list[Partition]:
-    """SubmitRejected for what would wait for ever; nothing where the limits are not told.
-
-    Returns the partitions, none where they are not told.
-    """
-    partitions: list[Partition] = []
-    try:
-        partitions = await slurm.partitions()
-        await slurm.check(request, partitions)
-    except SubmitRejected:
-        raise
-    except (SlurmError, CommandError) as error:
-        _log.info("the limits of the partitions are not known: %s", error.message)
-    return partitions
 
 
 async def choose(found: Mismatch, prompter: Prompter) -> Choice:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.job.remote import first
-from jupyter_hpc.connect.job.scripts import EXIT_LINE, UNWRITABLE_LINE
+from jupyter_hpc.connect.job.remote import EXIT_LINE, UNWRITABLE_LINE, first
 from jupyter_hpc.errors import LaunchFailed
 from jupyter_hpc.text import printable, printable_lines
 

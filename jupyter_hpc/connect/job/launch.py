@@ -24,8 +24,7 @@ from jupyter_hpc.connect.job.failures import (
     explain_failure,
     explain_silence,
 )
-from jupyter_hpc.connect.job.remote import Account, first
-from jupyter_hpc.connect.job.scripts import LOCK_SECONDS, shipped
+from jupyter_hpc.connect.job.remote import LOCK_SECONDS, Account, first, shipped
 from jupyter_hpc.errors import HpcError, LaunchFailed
 from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.runner import Completed, Runner

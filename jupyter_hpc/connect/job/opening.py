@@ -25,7 +25,7 @@ from jupyter_hpc.connect.job.allocation import (
     living_jobs,
 )
 from jupyter_hpc.connect.job.endings import cancel_for_sure
-from jupyter_hpc.connect.job.existing import Choice, check_limits, choose, mismatch
+from jupyter_hpc.connect.job.existing import Choice, choose, mismatch
 from jupyter_hpc.connect.job.failures import explain_exit
 from jupyter_hpc.connect.job.first_time import FirstTime
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
@@ -205,14 +205,17 @@ class JobOpener:
         if job is None:
             if self.job_id:
                 await self._explain_loss(allocator)
-            questions = FirstTime(self.profile, self._options, self._runner, self._prompter)
-            self.profile = await questions.settled(self._sink)
+            if self.profile.leaves_open:
+                questions = FirstTime(self.profile, self._options, self._runner, self._prompter)
+                self.profile = await questions.settled(self._sink)
             allocation = self.profile.allocation_for(self._options.preset, self._options.overrides)
             request = request_for(self.profile, allocation, name)
-            partitions = await check_limits(slurm, request)
+            partitions = await slurm.check_limits(request)
             budget = self.profile.budget
-            if cost := job_cost(request, budget.rates, budget.unit, partitions=partitions):
-                self._sink(Priced(str(cost)))
+            if budget.rates:
+                cost = job_cost(request, budget.rates, budget.unit, partitions=partitions)
+                if cost:
+                    self._sink(Priced(str(cost)))
             self.asking = True
             try:
                 requested = await allocator.submit(request)
@@ -269,7 +272,7 @@ class JobOpener:
         found = mismatch(self.profile, self._options, session_of(name), job)
         if found is None:
             return Choice.USE
-        await check_limits(slurm, found.request)
+        await slurm.check_limits(found.request)
         choice = await choose(found, self._prompter)
         _log.info("%s The choice: %s", found.text, choice.name)
         return choice

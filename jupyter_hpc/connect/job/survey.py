@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from jupyter_hpc.connect.job.remote import first, read_fields
-from jupyter_hpc.connect.job.scripts import script_text
+from jupyter_hpc.connect.job.remote import first, read_fields, script_text
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient

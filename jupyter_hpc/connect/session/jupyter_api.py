@@ -70,10 +70,9 @@ async def wait_until_answers(link: Link, seconds: float) -> None:
     """Return when Jupyter answers; LaunchFailed if it does not within `seconds`."""
     deadline = time.monotonic() + seconds
     pause = 0.03
-    while time.monotonic() < deadline:
-        if not await link.wait_up(max(0.1, deadline - time.monotonic())):
-            break
-        status, _ = await request(link, "GET", "/api", timeout=10.0)
+    while (left := deadline - time.monotonic()) > 0:
+        # While the link is down, the question waits for it.
+        status, _ = await request(link, "GET", "/api", timeout=max(0.1, min(10.0, left)))
         if status:
             return
         await asyncio.sleep(pause)

@@ -198,7 +198,14 @@ class Manager:
 
     async def _open_proxy(self) -> None:
         choice = self._port()
-        self._proxy, instead = await open_port(choice, self._new_proxy, self._is_open_here)
+        make = partial(
+            LocalProxy,
+            status=self._snapshot,
+            actions=lambda: SessionActions(self).table(),
+            secret=self._secret,
+            on_crowd=lambda text: self.on_event(Warned(text)),
+        )
+        self._proxy, instead = await open_port(choice, make, self._is_open_here)
         self.port = self._proxy.port
         self._status = self._new_status()
         if choice.whose != "remembered":
@@ -207,15 +214,6 @@ class Manager:
         self._record = OwnRecord(self._records, *names, self.port, self._secret)
         if instead:
             self.on_event(Warned(instead))
-
-    def _new_proxy(self, port: int) -> LocalProxy:
-        return LocalProxy(
-            port,
-            status=self._snapshot,
-            actions=lambda: SessionActions(self).table(),
-            secret=self._secret,
-            on_crowd=lambda text: self.on_event(Warned(text)),
-        )
 
     def _is_open_here(self) -> bool:
         """Whether another process of this laptop has the session."""

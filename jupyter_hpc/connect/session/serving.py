@@ -15,7 +15,9 @@ from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.notify.memory_kills import MemoryKillWatch
+from jupyter_hpc.connect.session.reconnect import PipeReconnect
 from jupyter_hpc.connect.session.renew.renewal import Renewal, Renewed
+from jupyter_hpc.connect.session.retry import Retry
 from jupyter_hpc.connect.session.watch import (
     CredentialWatch,
     IdleRelease,
@@ -145,6 +147,13 @@ class ServerStart:
             raise await self._why_ended(None) from None
         finally:
             await finish(answers)
+
+    async def keep(self, link: Link, opened: OpenJob, retrying: Callable[[], Retry]) -> None:
+        """A new pipe whenever the link has lost its own; see PipeReconnect."""
+        context, address = self._context, self._server.address
+        source = PipeSource(context.profile, context.connections, opened, address, link)
+        pipes = PipeReconnect(link, source.open_pipe, source.probe, retrying, context.connections)
+        await pipes.run()
 
     async def extension(self) -> bool:
         """Whether our panels are there; asked once, by whoever started the server."""

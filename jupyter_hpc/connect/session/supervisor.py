@@ -35,13 +35,12 @@ from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.outage import Outage
-from jupyter_hpc.connect.session.reconnect import LoginReconnect, PipeReconnect
+from jupyter_hpc.connect.session.reconnect import LoginReconnect
 from jupyter_hpc.connect.session.renew.renewal import Renewal, Renewed
 from jupyter_hpc.connect.session.renew.successor import Successor
 from jupyter_hpc.connect.session.retry import Restarts, Retry
 from jupyter_hpc.connect.session.serving import (
     JobOver,
-    PipeSource,
     ServerGone,
     ServerStart,
     Service,
@@ -288,7 +287,7 @@ class Supervisor:
             else:
                 await self.renewal.take_over(self._opener)
             link.on_event = self._on_link
-            keep = asyncio.create_task(self._keep(link, opened, server.address))
+            keep = asyncio.create_task(start.keep(link, opened, self._retrying))
             if successor is None:
                 await start.wait_ready(link, keep)
             self._listener.on_link(link)
@@ -307,14 +306,6 @@ class Supervisor:
             self._listener.on_link(self.renewal.following)
             await link.close()
             self.link = None
-
-    async def _keep(self, link: Link, opened: OpenJob, address: ServerAddress) -> None:
-        """A new pipe whenever the link has lost its own."""
-        source = PipeSource(self.profile, self._connections, opened, address, link)
-        pipes = PipeReconnect(
-            link, source.open_pipe, source.probe, self._retrying, self._connections
-        )
-        await pipes.run()
 
     def _on_link(self, event: LinkEvent) -> None:
         self._retrying().outage.on_link(event)

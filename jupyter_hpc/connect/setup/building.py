@@ -15,9 +15,16 @@ from dataclasses import dataclass, replace
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.node_facts import JOB_NAME, short_job
-from jupyter_hpc.connect.job.remote import first, read_fields, read_from, start_detached
+from jupyter_hpc.connect.job.remote import (
+    EXIT_LINE,
+    first,
+    read_fields,
+    read_from,
+    script_argv,
+    script_text,
+    start_detached,
+)
 from jupyter_hpc.connect.job.request import request_for
-from jupyter_hpc.connect.job.scripts import EXIT_LINE, script_argv, script_text
 from jupyter_hpc.connect.setup.failures import KILLED, explain
 from jupyter_hpc.connect.setup.recipe import STATE, Recipe
 from jupyter_hpc.connect.setup.wheel import own_wheel, wheel_name

@@ -101,8 +101,8 @@ async def open_hop(
         client = Client(settings, prompter, ring)
         known = known_keys(settings, extra_known)
         try:
-            keepalive = _keepalive(settings, through)
-            options = _options(client, settings, trust(known + trusted), keepalive, proxy_command)
+            trusts, keepalive = trust(known + trusted), _keepalive(settings, through)
+            options = _options(client, settings, trusts, keepalive, proxy_command)
             carrier = _carrier(sock, through)
             connection = await _handshake(client, settings, options, carrier, (timeout, quiet))
             _log.info("logged in to %s as %s; %s", *_login_facts(client, settings))

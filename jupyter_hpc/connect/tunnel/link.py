@@ -67,6 +67,7 @@ class Link:
     def __init__(
         self, secret: str, owner: str, on_event: Callable[[LinkEvent], None] | None = None
     ) -> None:
+        self._new_session()
         self.state: Literal["down", "suspect", "up"] = "down"
         self.relay_build = ""
         self.taken = False
@@ -81,7 +82,6 @@ class Link:
         self._up = asyncio.Event()
         self._trouble = asyncio.Event()
         self._trouble.set()
-        self._new_session()
 
     def _new_session(self) -> None:
         self._session = os.urandom(16)

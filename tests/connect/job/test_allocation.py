@@ -8,8 +8,8 @@ import pytest
 
 from jupyter_hpc.connect.events import Event, Pending, Warned
 from jupyter_hpc.connect.job.allocation import Allocator, Launch, find_job
+from jupyter_hpc.connect.job.remote import EXIT_LINE
 from jupyter_hpc.connect.job.request import OwnJobs, request_for, session_name
-from jupyter_hpc.connect.job.scripts import EXIT_LINE
 from jupyter_hpc.errors import SessionEnded, SlurmUnavailable, SubmitRejected
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Request

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jupyter_hpc import clusters
-from jupyter_hpc.clusters import Profile
+from jupyter_hpc.clusters import Allocation, Profile
+from jupyter_hpc.clusters.keys import KEYS
 from jupyter_hpc.clusters.user_file import user_file
 from jupyter_hpc.connect.events import Event, Warned
 from jupyter_hpc.connect.job import first_time
@@ -282,3 +285,22 @@ async def test_an_environment_of_another_user_is_not_offered(
     runner = LocalRunner({"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
     found = await shell_facts(runner, modules=False)
     assert [each.name for each in found.environments] == [str(tmp_path / "mine")]
+
+
+@pytest.mark.parametrize("key", ["partition_rule", "account_rule", "style"])
+async def test_nothing_is_asked_where_the_profile_leaves_nothing_open(key: str) -> None:
+    """So the questions need not even be made."""
+
+    class Nobody:
+        async def run(self, argv: object, **_: object) -> Completed:
+            raise AssertionError(f"{argv} was run")
+
+    for choice in next(each.choices for each in KEYS if each.name == key):
+        profile = clusters.load("demo")
+        section = "environment" if key == "style" else "slurm"
+        changed: Any = {section: replace(getattr(profile, section), **{key: choice})}
+        profile = replace(profile, allocation=Allocation(gpus=1), **changed)
+        if not profile.leaves_open:
+            options = ConnectOptions("demo")
+            questions = FirstTime(profile, options, Nobody(), NoPrompter())
+            assert await questions.settled(lambda event: None) is profile

@@ -20,8 +20,7 @@ from jupyter_hpc.connect.job.launch import (
     extension_installed,
     nodes_file,
 )
-from jupyter_hpc.connect.job.remote import read_fields
-from jupyter_hpc.connect.job.scripts import EXIT_LINE, shipped
+from jupyter_hpc.connect.job.remote import EXIT_LINE, read_fields, shipped
 from jupyter_hpc.errors import CommandTimeout, LaunchFailed
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed
 from tests.connect.job.world import ACCOUNT, STATE, World, profile

@@ -12,8 +12,7 @@ import pytest
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.failures import Silence, explain_exit, explain_failure, explain_silence
 from jupyter_hpc.connect.job.launch import environment_script
-from jupyter_hpc.connect.job.remote import read_fields
-from jupyter_hpc.connect.job.scripts import EXIT_LINE, shipped
+from jupyter_hpc.connect.job.remote import EXIT_LINE, read_fields, shipped
 from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.runner import Completed
 from tests.connect.job.world import profile

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from jupyter_hpc.connect.job import remote
-from jupyter_hpc.connect.job.scripts import EXIT_LINE, script_text, shipped
+from jupyter_hpc.connect.job.remote import EXIT_LINE, script_text, shipped
 from jupyter_hpc.errors import LaunchFailed
 from jupyter_hpc.runner import Completed, LocalRunner
 from tests.tools import shellcheck

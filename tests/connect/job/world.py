@@ -15,8 +15,7 @@ import pytest
 from jupyter_hpc.clusters.profile import Profile, build
 from jupyter_hpc.clusters.schema import check_profile
 from jupyter_hpc.connect.job import allocation, launch
-from jupyter_hpc.connect.job.remote import Account
-from jupyter_hpc.connect.job.scripts import script_text
+from jupyter_hpc.connect.job.remote import Account, script_text
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, program_of
 from jupyter_hpc.slurm import accounting, queue
 from jupyter_hpc.slurm.fields import SEPARATOR, Field

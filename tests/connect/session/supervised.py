@@ -254,7 +254,6 @@ class Cluster:
         for name, value in {
             "JobOpener": Opener,
             "Link": FakeLink,
-            "PipeReconnect": Pipes,
             "open_server": open_server,
             "how_server_ended": how_server_ended,
         }.items():
@@ -263,6 +262,7 @@ class Cluster:
             "why_jupyter_ended": why_jupyter_ended,
             "extension_installed": extension_installed,
             "JobWatch": Watch,
+            "PipeReconnect": Pipes,
             "MemoryKillWatch": Memory,
             "jupyter_api": SimpleNamespace(wait_until_answers=answers),
         }.items():
