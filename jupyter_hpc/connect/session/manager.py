@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import logging
 import secrets
 import socket
@@ -40,7 +41,6 @@ from jupyter_hpc.waiting import within
 
 _log = logging.getLogger(__name__)
 
-
 #: The states in which there is a session that can go on in another job.
 _SERVED = ("ready", "reconnecting")
 
@@ -70,14 +70,13 @@ class Manager:
         self._records = records
         self._keep_page = keep_page
         self._secret = secrets.token_urlsafe(32)
-        self._supervisor: Supervisor | None = None
+        self.supervisor: Supervisor | None = None
         self._status = self._new_status()
         self._record: OwnRecord | None = None
-        self._proxy: LocalProxy | None = None
+        self.proxy: LocalProxy | None = None
         self._notify_settings = notify_settings()
         self._notices: Notices | None = None  # before it is ready, nothing is worth one
         self._link: Link | None = None
-        self._connections: ClusterConnections | None = None
         self._leaving = False
         self._again = asyncio.Event()
         self._questions: Questions | None = None  # before there is one to ask
@@ -87,10 +86,9 @@ class Manager:
     def _session_name(self, records: Records) -> str:
         """The name of the session on this laptop; `--new` takes the next free number."""
         if self.options.new:
-            number = 2
-            while records.session(f"{self.profile.name}-{number}") is not None:
-                number += 1
-            self.options = dataclasses.replace(self.options, number=number)
+            name = self.profile.name
+            free = (n for n in itertools.count(2) if records.session(f"{name}-{n}") is None)
+            self.options = dataclasses.replace(self.options, number=next(free))
         return self._numbered()
 
     def _numbered(self) -> str:
@@ -99,7 +97,7 @@ class Manager:
 
     @property
     def job_id(self) -> str:
-        return self._supervisor.job_id if self._supervisor is not None else ""
+        return self.supervisor.job_id if self.supervisor is not None else ""
 
     def ask(self, command: SessionCommand, question: str = "", where: str = "command") -> None:
         """From a signal, the terminal or an action.
@@ -108,8 +106,8 @@ class Manager:
         Raises ConnectError if the question has been answered by somebody else.
         """
         if command is SessionCommand.TRY:
-            if self._supervisor is not None:
-                self._supervisor.try_now()
+            if self.supervisor is not None:
+                self.supervisor.try_now()
             return
         self._asking().answer(command, question, where)
         if command is SessionCommand.LOGIN:
@@ -120,8 +118,8 @@ class Manager:
             self._status = self._new_status()  # at once: from now on nobody sees an ended session
             return
         self._leaving = True
-        if self._supervisor is not None:
-            self._supervisor.ask(command)
+        if self.supervisor is not None:
+            self.supervisor.ask(command)
 
     def _asking(self) -> Questions:
         """The open questions of this session."""
@@ -132,8 +130,8 @@ class Manager:
     def allow_prompt(self) -> None:
         """A person is there to answer the next login."""
         self._status.needs_person = ""
-        if self._supervisor is not None:
-            self._supervisor.allow_prompt()
+        if self.supervisor is not None:
+            self.supervisor.allow_prompt()
 
     async def run(self) -> Ended:
         """Open the port and keep the session; HpcError if it cannot be opened."""
@@ -153,21 +151,20 @@ class Manager:
             await self._close_proxy()
 
     async def _one_job(self) -> Ended:
-        if self._supervisor is not None:
-            self.profile = self._supervisor.profile  # with what was answered meanwhile
+        if self.supervisor is not None:
+            self.profile = self.supervisor.profile  # with what was answered meanwhile
         memory = self._records.memory(self.profile.name)
         settings = self.profile.jupyter
         wanted = self.options.via or settings.transport
         connections = ClusterConnections(self.profile, wanted, memory.transport, self._prompter)
-        self._connections = connections
         remember = partial(self._records.remember, self.profile.name)
         launch = Launch(self.options.launch, memory.launch, settings.launch, remember)
         context = SessionContext(self.profile, self.options, connections, launch, self)
-        self._supervisor = Supervisor(context)
+        self.supervisor = Supervisor(context)
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         try:
-            ended = await self._supervisor.run()
+            ended = await self.supervisor.run()
             self._ended.set_result(ended)
         except HpcError as error:
             ended = Ended("FAILED", "failed", str(error))
@@ -205,8 +202,10 @@ class Manager:
             secret=self._secret,
             on_crowd=lambda text: self.on_event(Warned(text)),
         )
-        self._proxy, instead = await open_port(choice, make, self._is_open_here)
-        self.port = self._proxy.port
+        self.proxy, instead = await open_port(
+            choice, make, is_open_here=lambda: self._records.session(self.name) is not None
+        )
+        self.port = self.proxy.port
         self._status = self._new_status()
         if choice.whose != "remembered":
             self._records.remember(self.name, port=self.port)
@@ -215,15 +214,11 @@ class Manager:
         if instead:
             self.on_event(Warned(instead))
 
-    def _is_open_here(self) -> bool:
-        """Whether another process of this laptop has the session."""
-        return self._records.session(self.name) is not None
-
     async def _close_proxy(self) -> None:
         if self._record is not None:
             self._record.remove()
-        if self._proxy is not None:
-            await self._proxy.close()
+        if self.proxy is not None:
+            await self.proxy.close()
 
     async def on_number(self, number: int) -> None:
         """The cluster has sessions that this laptop does not: move to the name of our own.
@@ -250,10 +245,6 @@ class Manager:
     # -- for SessionActions ------------------------------------------------------------
 
     @property
-    def supervisor(self) -> Supervisor | None:
-        return self._supervisor
-
-    @property
     def state(self) -> str:
         """The session's state, by the newest event."""
         return self._status.state
@@ -267,10 +258,6 @@ class Manager:
     def needs_person(self) -> str:
         """What a person has to do before the connection can come back, or ""."""
         return self._status.needs_person
-
-    @property
-    def proxy(self) -> LocalProxy | None:
-        return self._proxy
 
     async def finish(
         self, command: SessionCommand, question: str = "", where: str = "command"
@@ -304,14 +291,15 @@ class Manager:
     def on_link(self, link: Link | None) -> None:
         self._link = link
         if self._notices is not None:
-            token = self._supervisor.token if self._supervisor is not None else ""
-            self._notices.on_link(link, self._connections, token, self.profile.slurm.poll_seconds)
-        if self._proxy is None:
+            job = self.supervisor
+            token, connections = (job.token, job.connections) if job else ("", None)
+            self._notices.on_link(link, connections, token, self.profile.slurm.poll_seconds)
+        if self.proxy is None:
             return
         if link is None:
-            self._proxy.disconnect()
+            self.proxy.disconnect()
         else:
-            self._proxy.connect(link)
+            self.proxy.connect(link)
 
     def on_job(self, job: Job) -> None:
         if job.time_left is not None:
@@ -321,19 +309,19 @@ class Manager:
 
     @property
     def browsers(self) -> int:
-        return self._proxy.browsers if self._proxy is not None else 0
+        return self.proxy.browsers if self.proxy is not None else 0
 
     def _new_status(self) -> SessionStatus:
         return SessionStatus(self.name, self.profile.title or self.name, self.port)
 
     def _snapshot(self) -> dict[str, Any]:
-        served = self._supervisor if self.state in _SERVED else None
+        served = self.supervisor if self.state in _SERVED else None
         return {**self._status.snapshot(), "renewal": served.renewal.offer if served else ""}
 
     @property
     def browser_url(self) -> str:
         """The address to open in the browser now; it may hold the token."""
-        token = self._supervisor.token if self._supervisor is not None else ""
+        token = self.supervisor.token if self.supervisor is not None else ""
         ready = self._status.state == "ready"
         query = f"?token={token}" if token and ready else ""
         return f"http://localhost:{self.port}/lab{query}"

@@ -32,7 +32,6 @@ from jupyter_hpc.connect.job.give_back import FailedSession, JobEnding
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import JobOpener, OpenJob, open_server
 from jupyter_hpc.connect.session.commands import SessionCommand
-from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.outage import Outage
 from jupyter_hpc.connect.session.reconnect import LoginReconnect
@@ -68,7 +67,7 @@ class Supervisor:
         self.link: Link | None = None
         self._context = context
         self._options = context.options
-        self._connections = context.connections
+        self.connections = context.connections
         self._listener = listener = context.listener
         self._tell = listener.on_event
         self._retry: Retry | None = None  # while, or after, the connection was away
@@ -92,17 +91,17 @@ class Supervisor:
 
     @property
     def _logins(self) -> LoginReconnect:
-        return LoginReconnect(self._connections, self._retrying)
+        return LoginReconnect(self.connections, self._retrying)
 
     def _retrying(self) -> Retry:
         """How what was lost is tried again, and told."""
         if self._retry is None:
-            self._retry = Retry(Outage(self._tell), renewed=self._connections.renewed)
+            self._retry = Retry(Outage(self._tell), renewed=self.connections.renewed)
         return self._retry
 
     @property
     def _ending(self) -> JobEnding:
-        return JobEnding(self._connections)
+        return JobEnding(self.connections)
 
     @property
     def job_id(self) -> str:
@@ -125,14 +124,9 @@ class Supervisor:
 
     def try_now(self) -> None:
         """A person does not want to wait for the next attempt to reconnect."""
-        self._connections.login_limit.forgive()
+        self.connections.login_limit.forgive()
         if self._retry is not None:
             self._retry.hurry()
-
-    @property
-    def connections(self) -> ClusterConnections:
-        """Whatever leads to the cluster now."""
-        return self._connections
 
     async def run(self) -> Ended:
         """The session until it is over; raises HpcError if it could not be opened."""
@@ -149,7 +143,7 @@ class Supervisor:
         finally:
             await finish(work, command)
             await self.renewal.give_back()
-            self._connections.close()
+            self.connections.close()
 
     async def _obey(self, command: SessionCommand) -> Ended:
         name = self._listener.name
@@ -211,15 +205,15 @@ class Supervisor:
 
     async def _opened_session(self) -> Ended:
         self._tell(Authenticating(self.profile.login.host[0]))
-        await self._connections.log_in(ask=True)
+        await self.connections.log_in(ask=True)
         self._opener = opener = JobOpener(
             self.profile,
             self._options,
             self._context.launch,
-            self._connections,
+            self.connections,
             self._tell,
             self._listener.on_number,
-            self._connections.prompter,
+            self.connections.prompter,
         )
         self._opened = opened = await self._logins.through(opener.open)
         self._context.profile = opener.profile  # with what was answered meanwhile
@@ -271,7 +265,7 @@ class Supervisor:
         successor, self._successor = self._successor, None
         if successor is None:
             self._tell(Starting(opened.job.job_id, opened.node))
-            server = await open_server(self.profile, self._connections, opened)
+            server = await open_server(self.profile, self.connections, opened)
             link = Link(server.address.secret, self._listener.owner)
         else:
             server, link = successor.server, successor.link
@@ -293,7 +287,7 @@ class Supervisor:
             self._listener.on_link(link)
             self._served = True
             self._tell(self._ready(opened))
-            if self._connections.transport == "direct":
+            if self.connections.transport == "direct":
                 self._tell(Warned(sentences.DIRECT_WARNING))
             if not await start.extension():
                 self._tell(Warned(sentences.plain_warning(server.address.version)))
@@ -314,13 +308,13 @@ class Supervisor:
         service, self._service = self._service, None
         if self.address is None:
             return ServerEnd()
-        slurm, kills = SlurmClient(self._connections), service.memory_kills if service else 0
+        slurm, kills = SlurmClient(self.connections), service.memory_kills if service else 0
         return await how_server_ended(
-            self._connections.on_node, slurm, self.address, opened.job, kills
+            self.connections.on_node, slurm, self.address, opened.job, kills
         )
 
     def _ready(self, opened: OpenJob) -> Ready:
-        port, transport = self._listener.port, self._connections.transport
+        port, transport = self._listener.port, self.connections.transport
         return Ready(
             f"http://localhost:{port}/lab", port, opened.job.job_id, opened.node, transport
         )

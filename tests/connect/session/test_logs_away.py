@@ -88,7 +88,7 @@ async def test_a_log_is_read_only_while_the_link_is_there(monkeypatch: pytest.Mo
     monkeypatch.setattr(remote, "read_from", read_from)
     supervisor = object.__new__(Supervisor)
     supervisor.address = cast(ServerAddress, SimpleNamespace(session="/home/s"))
-    supervisor._connections = cast(ClusterConnections, SimpleNamespace(on_node=None))
+    supervisor.connections = cast(ClusterConnections, SimpleNamespace(on_node=None))
     supervisor.link = Link("secret", "laptop")
     with pytest.raises(Unreachable):
         await asyncio.wait_for(read_log(supervisor, 7), 5)
