@@ -29,10 +29,15 @@ from tests.waiting import eventually
 def acting(error: Exception, *, over: bool = False, needs_person: str = "") -> SessionActions:
     """The actions of a session whose log cannot be read."""
 
-    async def read_log(offset: int) -> tuple[str, int]:
-        raise error
+    class Away:
+        async def run(self, *_: object, **__: object) -> None:
+            raise error
 
-    supervisor = SimpleNamespace(address=SimpleNamespace(session="/home/s"), read_log=read_log)
+    supervisor = SimpleNamespace(
+        address=SimpleNamespace(session="/home/s"),
+        connections=SimpleNamespace(on_node=Away()),
+        link=None,
+    )
     manager = SimpleNamespace(
         name="mini", supervisor=supervisor, over=over, needs_person=needs_person
     )
