@@ -54,8 +54,8 @@ def test_what_an_open_session_cannot_change_any_more_is_said(
 ) -> None:
     records, started = Records(tmp_path), process_started(os.getpid())
     assert started is not None
-    records.write_session(
-        SessionRecord("mini", "mini", os.getpid(), started, 24000, "s", "ready", transport="ssh")
+    record = SessionRecord(
+        "mini", "mini", os.getpid(), started, 24000, "s", "ready", transport="ssh"
     )
     ready = {"event": "ready", "text": "It is there."}
     monkeypatch.setattr(foreground, "ask_manager", lambda *words, **named: {"event": ready})
@@ -65,7 +65,7 @@ def test_what_an_open_session_cannot_change_any_more_is_said(
         (ConnectOptions("mini", renew=True), "so --renew is not used."),
         (ConnectOptions("mini", port=1, via="srun"), "so --port, --via are not used."),
     ):
-        assert foreground.already_running(options, shown, records, terminal=False) is None
+        assert foreground.already_running(options, shown, records, record, terminal=False) is None
         told = capsys.readouterr().err
         assert said in told and "mini is connected already" in told
         assert ("jupyter-hpc disconnect mini, then connect again" in told) is bool(said)

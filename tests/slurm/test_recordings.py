@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from jupyter_hpc.slurm import config, inventory, occupancy, showjob
+from jupyter_hpc.slurm import allocate, inventory, occupancy, showjob
 from jupyter_hpc.slurm.client import SlurmClient
 from tests.slurm.runners import DATA, RELEASES, Player, recording
 
@@ -24,8 +24,7 @@ def test_every_answer_is_read(release: str) -> None:
 
 
 def test_the_configuration() -> None:
-    read = config.read_config(recording("scontrol-config").stdout)
-    assert config.inactive_limit(read) == 0
+    assert allocate.read_inactive_limit(recording("scontrol-config").stdout) == 0
     assert read["ClusterName"] == "mini" and read["SelectType"] == "select/cons_tres"
 
 

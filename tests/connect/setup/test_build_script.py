@@ -12,8 +12,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from jupyter_hpc.connect.job.scripts import script_argv, script_text
 
+from jupyter_hpc.connect.job.remote import script_argv, script_text
 from tests.waiting import eventually
 
 #: Makes environments of four files. With a file FAIL in the home it fails at the step named there.
