@@ -269,6 +269,7 @@ class Supervisor:
             link = Link(server.address.secret, self._listener.owner)
         else:
             server, link = successor.server, successor.link
+            link.on_event = self._on_link
         self.address, self.token = server.address, server.address.token
         if server.address.warning and not server.found:
             self._tell(Warned(server.address.warning))
@@ -278,9 +279,9 @@ class Supervisor:
         try:
             if successor is None:
                 await link.attach(await start.first_pipe())
+                link.on_event = self._on_link
             else:
                 await self.renewal.take_over(self._opener)
-            link.on_event = self._on_link
             keep = asyncio.create_task(start.keep(link, opened, self._retrying))
             if successor is None:
                 await start.wait_ready(link, keep)
