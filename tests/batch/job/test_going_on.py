@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -214,3 +215,37 @@ def test_lines_of_slurm_hold_no_metrics(tmp_path: Path) -> None:
     ]
     (tmp_path / "logs" / "4_1.out").write_text("\n".join(lines), encoding="utf-8")
     assert RunRow(tmp_path, "1").metrics == {"loss": 0.25}
+
+
+#: Saves at the warning and puts its own job back into the queue, as Lightning does.
+REQUEUES_ITSELF = """
+import os, signal, subprocess, time
+path = os.environ['JUPYTER_HPC_CHECKPOINTS'] + '/hpc_ckpt_1.ckpt'
+begun = open(path).read() if os.path.exists(path) else 0
+def save(number, frame):
+    with open(path, 'w') as file:
+        file.write('3')
+    subprocess.run(['scontrol', 'requeue', os.environ['SLURM_JOB_ID']], check=True)
+    print('requeued', flush=True)
+signal.signal(signal.SIGUSR1, save)
+print('from', begun, flush=True)
+if not begun:
+    time.sleep(60)
+"""
+
+
+def test_a_program_that_requeues_its_job_itself_goes_on_and_is_not_held(tmp_path: Path) -> None:
+    conversion = converted(tmp_path / "s", [REQUEUES_ITSELF])
+    job = LocalJob(tmp_path, conversion, staging=None, requeue=True)
+    job.start()
+    job.wait_for("from 0")
+    assert job.process is not None
+    os.kill(job.process.pid, signal.SIGUSR1)
+    job.wait_for("requeued")
+    assert job.end() == 0, job.log()  # what Slurm does to a running job that is requeued
+    assert "part 2 goes on from there" in job.log()
+    progress = json.loads((job.run / "output" / ".progress.json").read_text(encoding="utf-8"))
+    assert progress["idle"] == 0
+    assert job.called() == ["scontrol requeue 7"] * 2, "ours finds it in the queue already"
+    assert job.run_to_end() == 0 and "from 3" in job.log(), job.log()
+    assert (job.run / "output" / "DONE").exists()
