@@ -83,16 +83,22 @@ def test_submit_wait_log_and_results(
     cluster: Cluster, laptop: Laptop, notebook: Path, session: bool
 ) -> None:
     folder = notebook.parent
+    # So much goes as a file of its own, over the same connection.
+    (folder / "given.bin").write_bytes(os.urandom(6_000_000))
     with connected(laptop, "mini") if session else contextlib.nullcontext() as running:
         if running is not None:
             running.wait_for("ready", 120)
         before = cluster.authentications("login1", "alice")
         done = _hpc(
             laptop, folder, "submit", notebook.name, "--on", "mini", *SMALL,
-            "--set", "EPOCHS=2", "--wait",
+            "--set", "EPOCHS=2", "--stage-in", "given.bin", "--wait",
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         job = done.stdout.strip()
+        runs = cluster.home("alice") / "jupyter-hpc"
+        sent = runs.rglob("inputs/1-given.bin")
+        assert {path.stat().st_size for path in sent} == {6_000_000}
+        assert not [*runs.rglob("*.tar"), *runs.rglob(".jhpc*")]
         assert job.isdigit()
         log = _hpc(laptop, folder, "log", job, "--on", "mini")
         assert "last loss 4.0" in log.stdout, log.stderr

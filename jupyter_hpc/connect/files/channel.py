@@ -47,6 +47,7 @@ class Streams:
         #: So much of the first piece has been read.
         self._start = 0
         self._size = 0
+        self._wanted = 0
         self._held_up = False
         self._leaving = 0
         self._ended = False
@@ -61,7 +62,9 @@ class Streams:
             if self._size > _MAX_WAITING_BYTES and not self._held_up:
                 self._held_up = True
                 self._process.pause_reading()
-            self._changed.notify_all()
+            # To wake it for each packet would cost more than the packet.
+            if self._size >= self._wanted:
+                self._changed.notify_all()
 
     def _on_closed(self, error: Exception | None) -> None:
         with self._changed:
@@ -87,7 +90,9 @@ class Streams:
         pieces: list[bytes] = []
         while size:
             with self._changed:
-                self._changed.wait_for(lambda: self._arrived or self._ended)
+                # No more is waited for than is let in.
+                self._wanted = min(size, _MAX_WAITING_BYTES // 2)
+                self._changed.wait_for(lambda: self._size >= self._wanted or self._ended)
                 if not self._arrived:
                     break
                 size -= self._take(pieces, size)
