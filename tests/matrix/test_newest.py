@@ -60,3 +60,30 @@ def test_one_session_and_one_job(newest: Cluster, tmp_path: Path) -> None:
         assert "answer 42" in desk.hpc("log", job)
         assert texts(desk.results(job), "out.txt") == ["42"]
     desk.clear()
+
+
+@pytest.mark.timeout(600)
+def test_reconnects_are_never_shut_out(newest: Cluster, tmp_path: Path) -> None:
+    """OpenSSH 9.8 and later shuts out who leaves connections without a login."""
+    desk = Desk(newest, tmp_path)
+    with connected(desk.laptop, "mini") as session:
+        session.wait_for("ready", 90)
+        left = _left_unauthenticated(newest)
+        for cut in range(8):
+            before = len(session.events)
+            if cut % 2:
+                newest.kill_sessions("login1", "alice")
+            else:
+                newest.black_hole()
+                session.wait_for("reconnecting", 30, before)
+                newest.fill_hole()
+            session.wait_for("reconnected", 60, before)
+        assert _left_unauthenticated(newest) - left <= 8
+        # A second for each of them is only counted ("deferred"); from 15 on the address is shut out.
+        assert "active penalty" not in newest.log("login1", "sshd").lower()
+    desk.clear()
+
+
+def _left_unauthenticated(cluster: Cluster) -> int:
+    lines = cluster.log("login1", "sshd").splitlines()
+    return sum(line.startswith("Connection ") and "[preauth]" in line for line in lines)
