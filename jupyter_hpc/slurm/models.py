@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from jupyter_hpc.slurm.states import Phase as Phase
 from jupyter_hpc.slurm.states import Stated
@@ -73,6 +74,17 @@ class Job(Stated):
             tasks = self.array_tasks.partition("%")[0]
             return self.array_id if "..." in tasks else f"{self.array_id}_[{tasks}]"
         return self.id
+
+    def task_ids(self, most: int) -> list[str]:
+        """The ids of the array tasks that this row stands for, at most so many of them.
+
+        Empty for a plain job; a list that Slurm has cut ends where it is cut.
+        """
+        if self.array_id is None or self.array_tasks is None:
+            return []
+        tasks = self.array_tasks.partition("%")[0]
+        numbers = chain.from_iterable(_task_numbers(part) for part in tasks.split(","))
+        return [f"{self.array_id}_{number}" for number in islice(numbers, most)]
 
     def holds(self, job_id: str) -> bool:
         """Whether a person who writes that id means this row, or a part of it."""

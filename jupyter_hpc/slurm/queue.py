@@ -7,7 +7,8 @@ controller sends; nothing here asks for other people's jobs.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jupyter_hpc.slurm.fields import (
@@ -24,6 +25,9 @@ from jupyter_hpc.slurm.fields import (
 from jupyter_hpc.slurm.models import Estimate, FinishedJob, GpuCount, Job
 from jupyter_hpc.slurm.states import Phase, canonical_state, phase_of
 from jupyter_hpc.slurm.units import read_gpus, read_memory_mb, read_tres, read_walltime
+
+#: No more tasks than these are looked for that were never seen to run.
+MAX_UNSEEN_TASKS = 500
 
 JOBS = FieldTable(
     (
@@ -134,6 +138,27 @@ def left_queue(job: Job, ended: int | None = None) -> FinishedJob:
         work_dir=job.work_dir,
         comment=job.comment,
     )
+
+
+def unseen_tasks(before: Iterable[Job], now: Sequence[Job]) -> list[Job]:
+    """Array tasks that waited in `before` and are nowhere in `now`.
+
+    They have started and ended in between, or were cancelled while they waited, so they
+    never had a row of their own.
+    """
+    rows = {job.id for job in now}
+    waiting = [job for job in now if "[" in job.id]
+    gone: list[Job] = []
+    for job in before:
+        if job.id in rows or "[" not in job.id:
+            continue
+        rests = [row for row in waiting if row.array_id == job.array_id]
+        gone += [
+            replace(job, id=task, array_tasks=task.partition("_")[2])
+            for task in job.task_ids(MAX_UNSEEN_TASKS)
+            if task not in rows and not any(row.holds(task) for row in rests)
+        ]
+    return gone[:MAX_UNSEEN_TASKS]
 
 
 def start_argv(ids: Sequence[str]) -> list[str]:

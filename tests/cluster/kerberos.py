@@ -84,6 +84,10 @@ class Realm:
         """A ticket in the cache of `environment`."""
         self.run("kinit", "-l", f"{seconds}s", f"{name}@{REALM}", stdin=f"{password}\n")
 
+    def destroy(self) -> None:
+        """Throw the ticket away."""
+        self.run("kdestroy", "-q")
+
     def has_ticket(self) -> bool:
         """Whether the ticket is there and has not ended, as klist sees it."""
         env = {"PATH": "/usr/bin:/bin", **self.environment}

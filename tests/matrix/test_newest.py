@@ -79,7 +79,7 @@ def test_reconnects_are_never_shut_out(newest: Cluster, tmp_path: Path) -> None:
                 newest.fill_hole()
             session.wait_for("reconnected", 60, before)
         assert _left_unauthenticated(newest) - left <= 8
-        # A second for each of them is only counted ("deferred"); from 15 on the address is shut out.
+        # A second for each is only counted ("deferred"); from 15 on the address is shut out.
         assert "active penalty" not in newest.log("login1", "sshd").lower()
     desk.clear()
 

@@ -97,3 +97,38 @@ async def test_it_is_forgotten_with_the_others(slurm: FakeSlurm) -> None:
     await look(service, slurm)
     slurm.now += 2 * 86400
     assert await look(service, slurm) == ([], [])
+
+
+def rest(tasks: str) -> Any:
+    """The row of an array whose tasks wait."""
+    return job(f"7_[{tasks}]", state="PENDING", array_id="7", array_tasks=tasks, name="sweep")
+
+
+def task(number: int, **values: Any) -> Any:
+    return job(f"7_{number}", array_id="7", array_tasks=str(number), name="sweep", **values)
+
+
+async def test_tasks_that_came_and_went_between_two_looks_are_found_at_once(
+    slurm: FakeSlurm,
+) -> None:
+    service = slurm.service()
+    slurm.queue = [rest("0-5%2")]
+    assert (await look(service, slurm))[1] == []
+    slurm.queue = [task(3), rest("4-5%2")]
+    slurm.remembered = [task(0, state="COMPLETED", ends=1100), task(1, state="FAILED", ends=1101)]
+    slurm.records = [finished_job("7_2", ended=1102)]
+    _, rows = await look(service, slurm)
+    assert {row["id"]: row["state"] for row in rows} == {
+        "7_0": "COMPLETED", "7_1": "FAILED", "7_2": "COMPLETED"
+    }  # fmt: skip
+    assert slurm.count("history") == 1, "without a new listing"
+
+
+async def test_a_waiting_rest_that_was_cancelled_is_not_shown_as_run(slurm: FakeSlurm) -> None:
+    service = slurm.service()
+    slurm.queue = [rest("0-5")]
+    await look(service, slurm)
+    slurm.queue = []
+    for _ in range(8):
+        assert (await look(service, slurm))[1] == []
+    assert slurm.count("finished") == 5, "they are not asked for without end"

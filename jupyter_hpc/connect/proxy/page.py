@@ -240,7 +240,7 @@ _HTML = """<!DOCTYPE html>
 <p id="advice">{advice}</p>
 <p id="person" role="alert">{needs_person}</p>
 <dl id="facts">{facts}</dl>
-<ul id="warnings" role="alert" aria-label="Warnings">{warnings}</ul>
+<div role="alert"><ul id="warnings" aria-label="Warnings">{warnings}</ul></div>
 <p id="buttons"></p>
 <p id="problem" role="alert"></p>
 <p id="note">This page becomes JupyterLab by itself; it can stay open.</p>

@@ -243,6 +243,14 @@ def _is_greeting(said: bytes) -> bool:
     return any(line.startswith(b"SSH-") for line in said.split(b"\n"))
 
 
+#: What OpenSSH says instead of a greeting (9.8 and later), and what it means.
+_TURNED_AWAY = {
+    "Not allowed at this time": "turns this address away for seconds to minutes, because "
+    "connections from it failed to log in, or never tried.",
+    "Exceeded MaxStartups": "has as many logins under way as it takes at once.",
+}
+
+
 def _no_ssh(host: str, port: int, said: bytes) -> str:
     line = printable(said.split(b"\n")[0].decode("ascii", "replace").strip(), 100)
     if said.startswith((b"HTTP/", b"<")):
@@ -250,4 +258,7 @@ def _no_ssh(host: str, port: int, said: bytes) -> str:
             f"{host} port {port}: a web server answers, not an SSH server ({line}). It may be a "
             "login page of the network: open any page in a browser and see."
         )
+    for words, meaning in _TURNED_AWAY.items():
+        if words in line:
+            return f"{host} port {port}: {meaning} It says: {line}"
     return f"{host} port {port}: answers, but not as an SSH server does. It says: {line}"

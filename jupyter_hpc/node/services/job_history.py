@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from jupyter_hpc.node.services.identity import Identity
 from jupyter_hpc.node.services.job_rows import Rows, next_rows
 from jupyter_hpc.node.values import Encoded, problem_of
 from jupyter_hpc.slurm.models import FinishedJob, Job, Phase
-from jupyter_hpc.slurm.queue import left_queue
+from jupyter_hpc.slurm.queue import left_queue, unseen_tasks
 from jupyter_hpc.waiting import finish
 
 if TYPE_CHECKING:
@@ -99,24 +99,32 @@ class JobHistory:
             self._fetch, LISTING_LIFETIME_SECONDS, floor=LISTING_FLOOR_SECONDS, clock=clock
         )
 
-    def note_queue(self, here: Set[str], left: Iterable[Job]) -> None:
-        """Those in `left` are no longer in the queue, so their ends are wanted soon.
+    def note_queue(self, before: Sequence[Job], now: Sequence[Job]) -> None:
+        """Jobs that are no longer in the queue: how they ended is wanted soon.
 
-        Until they are known, the jobs are shown as they were last seen. Their names are kept:
+        Until that is known, those that were seen to run are shown as they were last seen, and
+        the tasks of an array that came and went between two looks are not shown. Names are kept:
         many databases know Latin letters only and give back question marks for all others.
         """
-        for job in left:
-            if "[" not in job.id:
-                self._names[job.id] = job.name
-                if (known := self._jobs.get(job.id)) is not None:
-                    self.remember(known)
-                self._left[job.id] = 0
+        here = {job.id for job in now}
+        for job in before:
+            if job.id not in here and "[" not in job.id:
+                self._note_left(job)
                 self._last_seen[job.id] = left_queue(job, int(self._clock()))
                 self._changed = True
+        for task in unseen_tasks(before, now):
+            if task.id not in self._last_seen:
+                self._note_left(task)
         for job_id in self._last_seen.keys() & here:  # it was requeued
             del self._last_seen[job_id]
             self._left.pop(job_id, None)
             self._changed = True
+
+    def _note_left(self, job: Job) -> None:
+        self._names[job.id] = job.name
+        if (known := self._jobs.get(job.id)) is not None:
+            self.remember(known)
+        self._left[job.id] = 0
 
     async def read(self, refresh: bool = False) -> Finished:
         """What is known now; never raises, a missing database is a `problem`.
@@ -199,13 +207,13 @@ class JobHistory:
         unclear = {
             job_id
             for job_id in wanted
-            if job_id in self._last_seen and self._last_seen[job_id].phase is not Phase.ENDED
+            if job_id not in self._last_seen or self._last_seen[job_id].phase is not Phase.ENDED
         }
         if not unclear:
             return
         with contextlib.suppress(HpcError):
             for job in await self._client.recent_jobs():
-                if job.id in unclear & self._last_seen.keys() and job.phase is Phase.ENDED:
+                if job.id in unclear & self._left.keys() and job.phase is Phase.ENDED:
                     self._last_seen[job.id] = left_queue(job)
                     self._changed = True
 

@@ -218,10 +218,7 @@ class JobsService:
         jobs = await self._client.my_jobs()
         before = self._queue.newest
         self._rows = await next_rows(self._rows, jobs)
-        here = {job.id for job in jobs}
-        self.history.note_queue(
-            here, [job for job in (before.value.jobs if before else ()) if job.id not in here]
-        )
+        self.history.note_queue(before.value.jobs if before else (), jobs)
         return Queue(tuple(jobs), self._rows)
 
     def _pause(self) -> float:

@@ -40,9 +40,8 @@ export function NameCell(props: INameProps): JSX.Element {
     );
   }
   const { job } = row;
-  const inGroup = row.kind === 'queued' && row.inGroup;
   return (
-    <td className={`jp-Hpc-job-name${inGroup ? ' jp-mod-part' : ''}`}>
+    <td className={`jp-Hpc-job-name${row.inGroup ? ' jp-mod-part' : ''}`}>
       <button
         className="jp-Hpc-link"
         onClick={() => open(job.id)}
@@ -57,7 +56,7 @@ export function NameCell(props: INameProps): JSX.Element {
   );
 }
 
-function partsOf(jobs: readonly IQueuedJob[]): number {
+function partsOf(jobs: Parameters<typeof countStates>[0]): number {
   return countStates(jobs).reduce((sum, [, count]) => sum + count, 0);
 }
 
@@ -77,6 +76,11 @@ export function StateCell(props: IStateProps): JSX.Element {
             {count} {state}
           </div>
         ))}
+        {withTime && (
+          <small>
+            <Time {...props} />
+          </small>
+        )}
       </td>
     );
   }
@@ -111,12 +115,22 @@ export function TimeCell(props: ITimeProps): JSX.Element {
 function Time({ row, now, trans }: ITimeProps): JSX.Element | null {
   switch (row.kind) {
     case 'group':
-      return null;
+      return <>{groupTime(row.jobs)}</>;
     case 'queued':
       return <>{queuedTime(row.job, now, trans)}</>;
     case 'finished':
       return <>{finishedTime(row.job, trans)}</>;
   }
+}
+
+/** When the last part ended; nothing for parts that are in the queue. */
+function groupTime(jobs: readonly (IQueuedJob | IFinishedJob)[]): string {
+  const ends = jobs.flatMap(job =>
+    'ended' in job && job.ended !== null ? [job.ended] : []
+  );
+  return ends.length === 0
+    ? ''
+    : formatTime(ends.reduce((last, ended) => Math.max(last, ended)));
 }
 
 function queuedTime(

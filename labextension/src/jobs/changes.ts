@@ -10,10 +10,20 @@ export interface IChange {
   text: string;
 }
 
-/** What happened between two lists: jobs that began to run, and jobs that ended. */
-export function changesBetween(before: IJobs, after: IJobs): IChange[] {
+/**
+ * What happened between two lists: jobs that began to run, and jobs that ended.
+ *
+ * Tasks of an array that came and went between two looks are found when the array
+ * itself may have left the queue; so `arrays` are all that were ever seen there.
+ */
+export function changesBetween(
+  before: IJobs,
+  after: IJobs,
+  arrays: ReadonlySet<string> = arraysOf(before)
+): IChange[] {
   const phases = new Map(before.jobs.map(job => [job.id, job.phase]));
-  const arrays = new Set(before.jobs.map(job => job.array_id).filter(Boolean));
+  // The first listing of what has ended is no news.
+  const isListed = before.finished.taken_at !== null;
   const started = after.jobs
     .filter(
       job =>
@@ -23,7 +33,7 @@ export function changesBetween(before: IJobs, after: IJobs): IChange[] {
     .map(job => ({ ...job, text: '' }));
   const known = new Set(before.finished.jobs.map(job => job.id));
   const seen = (job: IFinishedJob): boolean =>
-    phases.has(job.id) || arrays.has(job.id.split('_')[0]);
+    phases.has(job.id) || (isListed && arrays.has(job.id.split('_')[0]));
   const ended = after.finished.jobs
     .filter(job => !known.has(job.id) && seen(job))
     .map(job => ({ ...job, text: job.state_text }));
@@ -34,4 +44,9 @@ export function changesBetween(before: IJobs, after: IJobs): IChange[] {
     state,
     text
   }));
+}
+
+/** The arrays of which parts are in the queue. */
+export function arraysOf(jobs: IJobs): Set<string> {
+  return new Set(jobs.jobs.flatMap(job => job.array_id ?? []));
 }

@@ -10,7 +10,7 @@ import { COMMANDS } from '../commands';
 import type { IJobs } from '../data/api';
 import { Settings } from '../settings';
 import { IHpcClient } from '../tokens';
-import { changesBetween, type IChange } from './changes';
+import { arraysOf, changesBetween, type IChange } from './changes';
 
 /** More changes than this at once are told in one sentence. */
 const MAX_NOTICES = 3;
@@ -36,6 +36,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       enabled: true
     });
     let before: IJobs | null = null;
+    const arrays = new Set<string>();
 
     const tell = (change: IChange): void => {
       const title = change.name
@@ -58,9 +59,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
     client.jobs.changed.connect(({ value }) => {
       const changes =
         before && value && value !== before
-          ? changesBetween(before, value)
+          ? changesBetween(before, value, arrays)
           : [];
       before = value ?? before;
+      for (const array of value ? arraysOf(value) : []) {
+        arrays.add(array);
+      }
       if (!settings.value.enabled) {
         return;
       }

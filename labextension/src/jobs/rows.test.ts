@@ -48,6 +48,24 @@ describe('the lines of the table', () => {
     expect(rows.map(row => row.key)).toEqual(['3']);
   });
 
+  it('put the finished parts of an array under one line, too', () => {
+    const finished = [
+      aFinishedJob('35_2', { ended: 1200 }),
+      aFinishedJob('3'),
+      aFinishedJob('35_1', { state: 'FAILED', ended: 1100 })
+    ];
+    const keys = (open: Set<string>): string[] =>
+      tableRows(someJobs([], finished), 'finished', '', open).map(
+        row => row.key
+      );
+    expect(keys(new Set())).toEqual(['group 35', '3']);
+    expect(keys(new Set(['35']))).toEqual(['group 35', '35_2', '35_1', '3']);
+    expect(countStates(finished)).toEqual([
+      ['COMPLETED', 2],
+      ['FAILED', 1]
+    ]);
+  });
+
   it('find every word of the filter anywhere', () => {
     const keys = (filter: string): string[] =>
       tableRows(jobs, 'queue', filter, none).map(row => row.key);
@@ -90,6 +108,19 @@ describe('what happened between two lists', () => {
       someJobs([], [aFinishedJob('7_1')])
     );
     expect(changes).toMatchObject([{ id: '7_1' }]);
+  });
+
+  it('is a task found after its array has left the queue', () => {
+    const after = someJobs([], [aFinishedJob('7_1'), aFinishedJob('8_1')]);
+    const changes = changesBetween(someJobs([]), after, new Set(['7']));
+    expect(changes.map(change => change.id)).toEqual(['7_1']);
+  });
+
+  it('is not what the first listing has of an array', () => {
+    const finished = { ...someJobs([]).finished, taken_at: null };
+    const before = someJobs([], [], { finished });
+    const after = someJobs([], [aFinishedJob('7_1')]);
+    expect(changesBetween(before, after, new Set(['7']))).toEqual([]);
   });
 
   it('is not what ended before, nor a job seen running at first', () => {

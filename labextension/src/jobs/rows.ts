@@ -5,16 +5,18 @@ export type Shown = 'queue' | 'finished';
 /** One line of the table. */
 export type Row =
   | { kind: 'queued'; key: string; job: IQueuedJob; inGroup: boolean }
-  | { kind: 'finished'; key: string; job: IFinishedJob }
+  | { kind: 'finished'; key: string; job: IFinishedJob; inGroup: boolean }
   | {
       kind: 'group';
       key: string;
       /** What all parts share: the id of the array or of the het job. */
       id: string;
       name: string;
-      jobs: IQueuedJob[];
+      jobs: readonly AnyJob[];
       open: boolean;
     };
+
+type AnyJob = IQueuedJob | IFinishedJob;
 
 /**
  * The lines of the table: parts of one array or het job stand together under a
@@ -27,49 +29,57 @@ export function tableRows(
   open: ReadonlySet<string>
 ): Row[] {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  if (shown === 'finished') {
-    return jobs.finished.jobs
-      .filter(job => matches(job, words))
-      .map(job => ({ kind: 'finished', key: job.id, job }));
-  }
-  const groups = new Map<string, IQueuedJob[]>();
-  for (const job of jobs.jobs) {
-    if (matches(job, words)) {
-      const id = job.array_id ?? job.het_id ?? job.id;
-      const group = groups.get(id);
-      if (group) {
-        group.push(job);
-      } else {
-        groups.set(id, [job]);
-      }
-    }
-  }
-  return [...groups].flatMap(([id, parts]) => linesOf(id, parts, open));
+  const found = <Job extends AnyJob>(all: readonly Job[]): Job[] =>
+    all.filter(job => matches(job, words));
+  return shown === 'finished'
+    ? grouped(
+        found(jobs.finished.jobs),
+        job => /^\d+(?=[_+])/.exec(job.id)?.[0] ?? job.id,
+        (job, inGroup) => ({ kind: 'finished', key: job.id, job, inGroup }),
+        open
+      )
+    : grouped(
+        found(jobs.jobs),
+        job => job.array_id ?? job.het_id ?? job.id,
+        (job, inGroup) => ({ kind: 'queued', key: job.id, job, inGroup }),
+        open
+      );
 }
 
-function linesOf(
-  id: string,
-  parts: IQueuedJob[],
+function grouped<Job extends AnyJob>(
+  jobs: readonly Job[],
+  groupOf: (job: Job) => string,
+  lineOf: (job: Job, inGroup: boolean) => Row,
   open: ReadonlySet<string>
 ): Row[] {
-  const lines = (inGroup: boolean): Row[] =>
-    parts.map(job => ({ kind: 'queued', key: job.id, job, inGroup }));
-  if (parts.length === 1) {
-    return lines(false);
+  const groups = new Map<string, Job[]>();
+  for (const job of jobs) {
+    const id = groupOf(job);
+    const group = groups.get(id);
+    if (group) {
+      group.push(job);
+    } else {
+      groups.set(id, [job]);
+    }
   }
-  const isOpen = open.has(id);
-  const head: Row = {
-    kind: 'group',
-    key: `group ${id}`,
-    id,
-    name: parts[0].name,
-    jobs: parts,
-    open: isOpen
-  };
-  return isOpen ? [head, ...lines(true)] : [head];
+  return [...groups].flatMap(([id, parts]) => {
+    if (parts.length === 1) {
+      return [lineOf(parts[0], false)];
+    }
+    const isOpen = open.has(id);
+    const head: Row = {
+      kind: 'group',
+      key: `group ${id}`,
+      id,
+      name: parts[0].name,
+      jobs: parts,
+      open: isOpen
+    };
+    return isOpen ? [head, ...parts.map(job => lineOf(job, true))] : [head];
+  });
 }
 
-function matches(job: IQueuedJob | IFinishedJob, words: string[]): boolean {
+function matches(job: AnyJob, words: string[]): boolean {
   if (words.length === 0) {
     return true;
   }
@@ -88,10 +98,10 @@ export function targetOf(row: Row): string {
 }
 
 /** "3 running, 12 pending": how many parts are in which state, by Slurm's words. */
-export function countStates(jobs: readonly IQueuedJob[]): [string, number][] {
+export function countStates(jobs: readonly AnyJob[]): [string, number][] {
   const counts = new Map<string, number>();
   for (const job of jobs) {
-    const tasks = countTasks(job.array_tasks);
+    const tasks = 'array_tasks' in job ? countTasks(job.array_tasks) : 1;
     counts.set(job.state, (counts.get(job.state) ?? 0) + tasks);
   }
   return [...counts];

@@ -137,7 +137,11 @@ function Jobs(props: IJobsProps & { jobs: IJobs }): JSX.Element {
           )}
         </VirtualTable>
       )}
-      <Age feed={client.jobs} dated={jobs} trans={trans} />
+      <Age
+        feed={client.jobs}
+        dated={shown === 'finished' ? jobs.finished : jobs}
+        trans={trans}
+      />
     </div>
   );
 }

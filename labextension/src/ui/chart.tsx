@@ -6,6 +6,10 @@ import { Axis, ticks } from './axis';
 const WIDTH = 300;
 const HEIGHT = 40;
 
+/** The shortest span that is drawn, in seconds, and how far a single value to both sides. */
+const MIN_SPAN = 1;
+const DASH = 3;
+
 export interface IChartProps {
   label: string;
   times: readonly number[];
@@ -23,7 +27,9 @@ export interface IChartProps {
 
 /** One quantity over time, with the value under the pointer and a summary in words. */
 export function Chart(props: IChartProps): JSX.Element {
-  const { label, times, values, maximum, from, to, format, trans } = props;
+  const { label, times, values, maximum, from, format, trans } = props;
+  // A recording of one moment has no span of its own.
+  const to = Math.max(props.to, from + MIN_SPAN);
   const [pointer, setPointer] = React.useState<number | null>(null);
   const x = (time: number): number => (WIDTH * (time - from)) / (to - from);
   const y = (value: number): number =>
@@ -139,7 +145,11 @@ function stretches(
 
 function line(...scaled: Parameters<typeof stretches>): string {
   return stretches(...scaled)
-    .map(points => `M${points.join('L')}`)
+    .map(points =>
+      points.length === 1
+        ? `M${points[0]}h${DASH}h${-2 * DASH}`
+        : `M${points.join('L')}`
+    )
     .join('');
 }
 

@@ -43,13 +43,17 @@ function problemOf(value: object | null): IProblem | null {
 
 interface IAgeProps {
   feed: IFeed<unknown>;
-  dated: Pick<IDated, 'age'>;
+  /** Null while there has been no data. */
+  dated: { age: IDated['age'] | null };
   trans: TranslationBundle;
 }
 
 /** How old the data is, counted on while nothing new comes. */
-export function Age({ feed, dated, trans }: IAgeProps): JSX.Element {
+export function Age({ feed, dated, trans }: IAgeProps): JSX.Element | null {
   useTick(5000);
+  if (dated.age === null) {
+    return null;
+  }
   const age = ageOf(feed, dated.age);
   return (
     <span className="jp-Hpc-quiet jp-Hpc-age">

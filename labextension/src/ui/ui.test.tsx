@@ -48,6 +48,20 @@ describe('a chart', () => {
     />
   );
 
+  it('draws what there is of a recording of one moment', () => {
+    const { container } = render(
+      <Chart
+        {...{ label: 'Load', times: [10], values: [50], maximum: 100 }}
+        {...{ from: 10, to: 10, format: percent, trans }}
+      />
+    );
+    const paths = [...container.querySelectorAll('path')].map(path =>
+      path.getAttribute('d')
+    );
+    expect(paths.join()).not.toContain('NaN');
+    expect(paths).toContain('M0.0 20.0h3h-6');
+  });
+
   it('says in words what it shows', () => {
     render(chart);
     expect(screen.getByRole('img').getAttribute('aria-label')).toBe(
@@ -59,7 +73,9 @@ describe('a chart', () => {
   it('leaves a gap where a value is missing', () => {
     const { container } = render(chart);
     const line = container.querySelector('.jp-Hpc-chart-line');
-    expect(line?.getAttribute('d')).toBe('M75.0 40.0L150.0 20.0M300.0 0.0');
+    expect(line?.getAttribute('d')).toBe(
+      'M75.0 40.0L150.0 20.0M300.0 0.0h3h-6'
+    );
   });
 
   it('shows the value under the pointer', () => {

@@ -99,13 +99,19 @@ async def test_a_login_page_of_the_network_is_called_that(
         await probe(behind, greeting=0.5)
 
 
-async def test_another_service_is_quoted(home: Path) -> None:
-    server = await asyncio.start_server(
-        lambda reader, writer: writer.write(b"Not allowed at this time\r\n"), "127.0.0.1", 0
-    )
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"220 mail\r\n", r"answers, but not as an SSH server does\. It says: 220 mail"),
+        (b"Not allowed at this time\r\n", "turns this address away for seconds to minutes"),
+        (b"Exceeded MaxStartups\r\n", "has as many logins under way as it takes at once"),
+    ],
+)
+async def test_another_service_is_quoted(home: Path, line: bytes, said: str) -> None:
+    server = await asyncio.start_server(lambda reader, writer: writer.write(line), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     login = write_home(home, Site(port=port))
-    with pytest.raises(Unreachable, match=r"not as an SSH server does\. It says: Not allowed"):
+    with pytest.raises(Unreachable, match=said):
         await probe(login)
     server.close()
 
