@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from jupyter_hpc.errors import UsageError
+from jupyter_hpc.errors import HpcError, UsageError
 from jupyter_hpc.training import writing
 from jupyter_hpc.training.common import say, seconds
 from jupyter_hpc.training.host_copy import HostCopy
@@ -122,6 +123,11 @@ class Run:
         try:
             if kind is None:
                 self._save(wait=True)
+                if not self._is_written():
+                    raise HpcError(
+                        f"The end of this training could not be saved in {self.folder}.",
+                        "Make room there and start it again: it goes on from the one before.",
+                    )
                 self._set_done(True)
             self._writer.wait()
         finally:
@@ -342,7 +348,8 @@ class Run:
         self._due = time.monotonic() + self._every
         text = tracker_ids(self.folder / ".run" / "trackers.json")
         if text is not None and self._processes.is_leader:
-            self._store.write_text(self.folder / ".run" / "trackers.json", text)
+            with contextlib.suppress(OSError):  # a full disk, which is said of the checkpoint
+                self._store.write_text(self.folder / ".run" / "trackers.json", text)
         if wait:
             self._is_written()
 

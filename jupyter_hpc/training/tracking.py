@@ -40,7 +40,10 @@ class Metrics:
             return
         kept = [line for line in lines if _step_of(line) <= step]
         if len(kept) < len(lines):
-            self._write("metrics.jsonl", "".join(kept))
+            try:
+                self._write("metrics.jsonl", "".join(kept))
+            except OSError as error:
+                say(f"some metrics will be there twice: {error}")
 
     def log(self, epoch: int, step: int, values: dict[str, Any]) -> tuple[dict[str, float], bool]:
         """Keep the numbers; (them, whether they are the best so far)."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_hpc.errors import UsageError
+from jupyter_hpc.errors import HpcError, UsageError
 from jupyter_hpc.training import Run
 from jupyter_hpc.training import writing as writing_module
 from jupyter_hpc.training.host_copy import HostCopy
@@ -112,6 +112,9 @@ def test_a_full_disk_leaves_the_old_one_whole(
         train(folder, 15, signal.SIGUSR1, every=1000)
     assert codes == [85] and checkpoints(folder) == before
     assert "No space left" in capsys.readouterr().err and not list(folder.glob("*.new"))
+    with pytest.raises(HpcError, match="end of this training could not be saved"):
+        train(folder, every=1000)
+    assert not (folder / "DONE").exists() and checkpoints(folder) == before
     fill.unlink()
     found, whole = train(folder), train(tmp_path / "whole")
     assert {**found, "id": ""} == {**whole, "id": ""}
