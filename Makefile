@@ -108,7 +108,7 @@ $(STAMPS)/venv:
 
 $(STAMPS)/demo: $(PACKAGE) $(BUNDLE) | $(STAMPS)/venv
 	@echo "Installing jupyter-hpc and JupyterLab into $(VENV)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[lab]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[demo]'
 	@touch $@
 
 # What the package needs is installed beside the build of its front end.

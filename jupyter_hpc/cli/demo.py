@@ -87,6 +87,7 @@ async def _demo(
     from jupyter_hpc.cli.demo_session import DemoManager, DemoRecords
     from jupyter_hpc.connect.ssh.prompts import NoPrompter, terminal_prompter
     from jupyter_hpc.demo.cluster import DemoCluster, Mode
+    from jupyter_hpc.demo.examples import bring_notebooks
 
     terminal = sys.stderr.isatty()
     view = LiveView() if terminal else LineView()
@@ -113,6 +114,7 @@ async def _demo(
 
     mode: Mode = "mfa" if mfa else "key"
     async with DemoCluster(folder, mode, queue_delay=float(wait), slurm=release) as cluster:
+        await asyncio.to_thread(bring_notebooks, folder / "home")
         click.echo(f"The demo cluster runs in {folder}.", err=True)
         click.echo(f"Reach it with ssh, too: ssh -F {cluster.ssh_config} {cluster.login}", err=True)
         if mfa:

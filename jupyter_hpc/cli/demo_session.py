@@ -10,6 +10,7 @@ from jupyter_hpc.clusters import demo_folder, demo_pointer
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
+from jupyter_hpc.demo.examples import WELCOME
 
 
 class DemoRecords(Records):
@@ -45,6 +46,12 @@ class DemoRecords(Records):
 
 class DemoManager(Manager):
     """The demo ends with its session, so whoever leaves it ends its job as well."""
+
+    @property
+    def browser_url(self) -> str:
+        """The address opens the notebook that leads a newcomer through."""
+        page, question, rest = super().browser_url.partition("?")
+        return f"{page}/tree/{WELCOME}{question}{rest}"
 
     def ask(self, command: SessionCommand, question: str = "", where: str = "command") -> None:
         wanted = SessionCommand.STOP if command is SessionCommand.LEAVE else command

@@ -17,6 +17,7 @@ import storage from './storage/plugin';
 import tab from './tab/plugin';
 import tensorBoard from './tensorboard/plugin';
 import warnings from './warnings/plugin';
+import welcome from './panel/welcome';
 
 export * from './tokens';
 
@@ -38,5 +39,6 @@ export default [
   jobView,
   batch,
   tensorBoard,
-  launcher
+  launcher,
+  welcome
 ];

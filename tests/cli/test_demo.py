@@ -61,7 +61,7 @@ def test_the_demo_opens_jupyterlab_and_leaves_nothing(tmp_path: Path) -> None:
     with Terminal(words, _environment(home)) as terminal:
         terminal.expect("Job 1 waits: ", 60)
         terminal.expect(r"JupyterLab on demo-gpu1 \(job 1, over ssh\)", 120)
-        url = terminal.expect(r"http://localhost:\d+/lab\?token=[0-9a-f]+")
+        url = terminal.expect(r"http://localhost:\d+/lab/tree/welcome\.ipynb\?token=[0-9a-f]+")
         assert _get(url) == 200
         terminal.control_c()
         assert terminal.wait(60) == 0

@@ -43,8 +43,8 @@ def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_other_terminals_find_the_demo_and_end_it(demo: Terminal, home: Path, word: str) -> None:
     (entry,) = json.loads(run(home, "status", "--json").stdout)
     assert (entry["cluster"], entry["state"], entry["job_id"]) == ("demo", "ready", "1")
-    address = demo.expect(r"http://localhost:\d+/lab\?token=[0-9a-f]+")
-    assert run(home, "url", "demo").stdout.strip() == address
+    address = demo.expect(r"http://localhost:\d+/lab/tree/welcome\.ipynb\?token=[0-9a-f]+")
+    assert run(home, "url", "demo").stdout.strip() == address.replace("/tree/welcome.ipynb", "")
     assert "ServerApp" in run(home, "logs").stdout
     again = run(home, "connect", "demo", "--json")
     assert json.loads(again.stdout)["job_id"] == "1", again.stderr

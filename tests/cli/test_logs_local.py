@@ -197,7 +197,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         terminal.expect("[Cc]ode")
         terminal.type(f"{found[2]}\n")
         terminal.expect(r"over ssh\)", 150)
-        url = terminal.expect(r"http://localhost:\d+/lab\?token=[0-9a-f]+")
+        url = terminal.expect(r"http://localhost:\d+/lab/tree/welcome\.ipynb\?token=[0-9a-f]+")
         state = folder / "home" / ".local" / "state" / "jupyter-hpc"
         record = json.loads((folder / "laptop" / "sessions" / "demo.json").read_text())
         secrets = {
@@ -234,7 +234,7 @@ def test_the_log_of_a_whole_session_holds_no_secret(demo: Demo) -> None:
     assert [name for name, value in demo.secrets.items() if value in text] == []
     assert stat.S_IMODE(demo.log.stat().st_mode) == 0o600
     for wanted in (
-        "GET /lab refused: it names another host",
+        r"GET /lab\S* refused: it names another host",
         r"logged in to demo-login as \S+; tried: .*keyboard-interactive.*a person answered",
         "transport to demo-gpu1: ssh is the best transport",
         r"runner: demo-login: squeue .* -> exit 0, \d",

@@ -22,6 +22,7 @@ LABEXTENSION = f"{DATA}/share/jupyter/labextensions/jupyter-hpc"
 def test_wheel_carries_bundle_and_configuration(dists: dict[str, Path]) -> None:
     with zipfile.ZipFile(dists["wheel"]) as wheel:
         names = wheel.namelist()
+        assert "jupyter_hpc/demo/notebooks/welcome.ipynb" in names
         package = json.loads(wheel.read(f"{LABEXTENSION}/package.json"))
         config = json.loads(
             wheel.read(f"{DATA}/etc/jupyter/jupyter_server_config.d/jupyter_hpc.json")

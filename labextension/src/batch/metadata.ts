@@ -14,6 +14,11 @@ export function readChoices(metadata: IMetadata): unknown {
   return tableOf(metadata)['batch'];
 }
 
+/** What it wants of the panel: `open`, or nothing that we know. */
+export function readPanel(metadata: IMetadata): unknown {
+  return tableOf(metadata)['panel'];
+}
+
 /** Remember what was chosen; true if that changed the notebook. */
 export function writeChoices(
   metadata: IMetadata,
