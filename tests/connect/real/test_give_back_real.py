@@ -166,6 +166,7 @@ def test_a_job_whose_number_a_cut_has_lost_is_given_back(cluster: Cluster, lapto
         assert "Environment line 1 failed" in session.errors
         assert "was cancelled." in session.errors, session.errors
     cluster.wait_until_idle(20)
+    shutil.rmtree(slow)
 
 
 def test_a_step_that_slurm_refuses_gives_the_job_back(cluster: Cluster, laptop: Laptop) -> None:

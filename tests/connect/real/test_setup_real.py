@@ -125,6 +125,7 @@ def test_from_a_bare_account_to_an_environment_and_back(
     kernel = account / ".local/share/jupyter/kernels/jupyter-hpc-bare/kernel.json"
     assert f"/home/alice/{ENV}/bin/python" in kernel.read_text()
     cluster.run("login1", ["scancel", job], user="alice")
+    cluster.wait_until_idle(60)
     swept = _setup(laptop, "--wheels", WHEELS, "-f", str(lock), "--no-job")
     assert f"Removed: /home/alice/{ENV}.d/1, which was in use before" in swept.stdout
 

@@ -20,6 +20,7 @@ _RESERVED_STARTS = (
     *("LC_", "SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "CUDA_", "OMP_", "JUPYTER_", "CONDA_"),
     *("SSH_", "XDG_", "PMI_", "PMIX_", "OMPI_", "NCCL_", "LD_", "MODULE", "BASH_", "PYTHON"),
     *("ROCR_", "HIP_", "ZE_", "APPTAINER_", "SINGULARITY_", "WANDB_"),
+    "PL_TRAINER_",
 )
 
 
