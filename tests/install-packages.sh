@@ -5,6 +5,7 @@ set -eu
 
 packages="
   autossh
+  btrfs-progs
   chromium
   debootstrap
   fish

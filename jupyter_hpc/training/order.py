@@ -9,14 +9,15 @@ does not depend on the number of workers either.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jupyter_hpc.training.common import say, torch_module
-from jupyter_hpc.training.randomness import random_states, seed_all, set_random_states
+from jupyter_hpc.training.randomness import seed_all, set_random_states
 
 States = dict[str, Any]
 
@@ -28,124 +29,89 @@ class LoaderOrder:
         data = torch_module().utils.data
         self.loader = loader
         self.is_stateful = hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
-        own = (
+        is_plain = (
             isinstance(loader, data.DataLoader)
             and type(loader).__iter__ is data.DataLoader.__iter__
             and not isinstance(loader.dataset, data.IterableDataset)
         )
-        self._indices: _Indices | None = None
-        if own and not self.is_stateful:
-            self._indices = _Indices(loader)
-            self._indexed = _with_indices(loader, self._indices)
-        samplers = (getattr(loader, name, None) for name in ("batch_sampler", "sampler"))
-        found = [getattr(part, "generator", None) for part in (loader, *samplers)]
+        self._samplers = [getattr(loader, name, None) for name in ("sampler", "batch_sampler")]
+        self._samplers.append(getattr(self._samplers[1], "sampler", None))
+        found = [getattr(part, "generator", None) for part in (loader, *self._samplers)]
         #: Those that belong to the loader; one of several parts counts once.
         self.generators = list({id(each): each for each in found if each is not None}.values())
-        self.length = len(loader) if hasattr(loader, "__len__") and own else None
-
-    def states(self) -> States:
-        """The random states of now, those of the loader among them."""
-        return random_states(self.generators)
+        self.length = len(loader) if is_plain else None
+        self._indices: _Indices | None = None
+        if is_plain and not self.is_stateful:
+            self._indices = _Indices(loader, self.generators)
+            self._indexed = _with_indices(loader, self._indices)
 
     def start(
         self, epoch: int, done: int, begin: States, now: States | None, loader_state: Any
-    ) -> Iterable[Any]:
+    ) -> Iterator[Any]:
         """The batches of an epoch after `done` of them.
 
         `begin` are the states of the epoch's first moment; `now`, those to go on with.
         """
-        for part in (self.loader, *self._samplers()):
+        for part in (self.loader, *self._samplers):
             if hasattr(part, "set_epoch"):  # else a DistributedSampler repeats its first order
                 part.set_epoch(epoch)
-
-        def go_on() -> None:
-            if now is not None:
-                set_random_states(now, self.generators)
-
         if self.is_stateful:
             if loader_state is not None:
                 self.loader.load_state_dict(loader_state)
             set_random_states(now or begin, self.generators)
-            return _each(self.loader)
+            return iter(self.loader)
         if self._indices is not None:
-            self._indices.prepare(done, begin, go_on, self.generators)
-            return _each(self._indexed)
+            self._indices.place = (done, begin, now)
+            return iter(self._indexed)
         set_random_states(begin, self.generators)
-        return _after(self.loader, done, go_on)
+        return self._read_again(done, now)
 
-    def _samplers(self) -> Iterator[Any]:
-        batches = getattr(self.loader, "batch_sampler", None)
-        yield from (getattr(self.loader, "sampler", None), batches)
-        yield getattr(batches, "sampler", None)
-
-
-def _each(loader: Iterable[Any]) -> Iterator[Any]:
-    return iter(loader)
-
-
-def _after(loader: Iterable[Any], done: int, go_on: Callable[[], None]) -> Iterator[Any]:
-    """A loader that knows no positions: what was done is read again."""
-    batches = iter(loader)
-    if done:
-        say(f"reads {done} batches again, because this loader knows no positions")
-        for _ in range(done):
-            next(batches, None)
-    go_on()
-    yield from batches
+    def _read_again(self, done: int, now: States | None) -> Iterator[Any]:
+        """A loader that knows no positions: what was done is read once more."""
+        batches = iter(self.loader)
+        if done:
+            say(f"reads {done} batches again, because this loader knows no positions")
+            for _ in itertools.islice(batches, done):
+                pass
+        if now is not None:
+            set_random_states(now, self.generators)
+        yield from batches
 
 
 class _Indices:
-    """The loader's own indices, from a position on; for workers each with that position."""
+    """A sampler: the loader's own indices from a position on, each with the seed of its batch."""
 
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
+    def __init__(self, loader: Any, generators: list[Any]) -> None:
+        self._loader, self._generators = loader, generators
         self._source = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-        self._skip = 0
-        self._begin: States = {}
-        self._generators: list[Any] = []
-        self._go_on: Callable[[], None] = lambda: None
-
-    def prepare(
-        self, skip: int, begin: States, go_on: Callable[[], None], generators: list[Any]
-    ) -> None:
-        self._skip, self._begin, self._go_on = skip, begin, go_on
-        self._generators = generators
+        #: Batches to pass over; the states to draw the order with; those to go on with.
+        self.place: tuple[int, States, States | None] = (0, {}, None)
 
     def __len__(self) -> int:
         return len(self._source)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[tuple[int | None, Any]]:
+        done, begin, now = self.place
         # Not from where the loader has just been: with workers that persist it draws
         # once less in every epoch but the first.
-        set_random_states(self._begin, self._generators)
+        set_random_states(begin, self._generators)
         torch = torch_module()  # drawn as a plain loader does, so that the order is the same
         seed = int(torch.empty((), dtype=torch.int64).random_(generator=self._loader.generator))
         indices = iter(self._source)
-        for _ in range(self._skip):
-            if next(indices, None) is None:
-                return
-        self._go_on()
-        for position, index in enumerate(indices, self._skip):
-            if not self._loader.num_workers:
-                yield index
-            elif self._loader.batch_sampler is None:
-                yield _Located(seed + position, [index])
-            else:
-                yield [_Located(seed + position, list(index))]
+        for _ in itertools.islice(indices, done):
+            pass
+        if now is not None:
+            set_random_states(now, self._generators)
+        for position, index in enumerate(indices, done):
+            yield (seed + position) % 2**63 if self._loader.num_workers else None, index
 
 
-class _Located:
-    """The indices of one batch, and the seed of its random numbers."""
+class _Batches:
+    """The dataset by batches; in a worker each begins with random states of its own."""
 
-    def __init__(self, seed: int, indices: list[Any]) -> None:
-        self.seed, self.indices = seed % 2**63, indices
-
-
-class _SeededDataset:
-    """The dataset of a worker: each batch begins with random states of its own."""
-
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
+    def __init__(self, loader: Any) -> None:
+        self.dataset, self._collate = loader.dataset, loader.collate_fn
+        self._is_batched = loader.batch_sampler is not None
 
     def __getattr__(self, name: str) -> Any:
         if name == "dataset":  # not there yet: a copy that is being made
@@ -155,16 +121,14 @@ class _SeededDataset:
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, located: _Located) -> Any:
-        seed_all(located.seed)
-        return self.dataset[located.indices[0]]
-
-    def __getitems__(self, batch: list[_Located]) -> list[Any]:
-        (located,) = batch
-        seed_all(located.seed)
-        if callable(getattr(self.dataset, "__getitems__", None)):
-            return list(self.dataset.__getitems__(located.indices))
-        return [self.dataset[index] for index in located.indices]
+    def __getitem__(self, place: tuple[int | None, Any]) -> Any:
+        seed, index = place
+        if seed is not None:
+            seed_all(seed)
+        if not self._is_batched:
+            return self._collate(self.dataset[index])
+        at_once = getattr(self.dataset, "__getitems__", None)
+        return self._collate(at_once(index) if at_once else [self.dataset[each] for each in index])
 
 
 class _WorkerStart:
@@ -189,28 +153,19 @@ def _end_by_parent() -> None:
     os._exit(0)
 
 
-def _with_indices(loader: Any, indices: _Indices) -> Any:
+def _with_indices(loader: Any, indices: Iterable[Any]) -> Any:
     """The same loader, which takes its indices from us."""
-    torch = torch_module()
-    workers = loader.num_workers
-    options: dict[str, Any] = {
-        "num_workers": workers,
-        "collate_fn": loader.collate_fn,
-        "pin_memory": loader.pin_memory,
-        "timeout": loader.timeout,
-        "generator": loader.generator,
-        **({"in_order": loader.in_order} if hasattr(loader, "in_order") else {}),
-    }
-    if workers:
-        options |= {
-            "worker_init_fn": _WorkerStart(loader.worker_init_fn),
-            "multiprocessing_context": loader.multiprocessing_context,
-            "prefetch_factor": loader.prefetch_factor,
-            "persistent_workers": loader.persistent_workers,
-        }
-    if loader.batch_sampler is None:
-        options |= {"sampler": indices, "batch_size": None}
-    else:
-        options["batch_sampler"] = indices
-    dataset = _SeededDataset(loader.dataset) if workers else loader.dataset
-    return torch.utils.data.DataLoader(dataset, **options)
+    names = ["num_workers", "pin_memory", "timeout", "generator"]
+    options: dict[str, Any] = {}
+    if loader.num_workers:
+        names += ["multiprocessing_context", "prefetch_factor", "persistent_workers", "in_order"]
+        options["worker_init_fn"] = _WorkerStart(loader.worker_init_fn)
+    options |= {name: getattr(loader, name) for name in names if hasattr(loader, name)}
+    # One index is a whole batch, which is put together already.
+    return torch_module().utils.data.DataLoader(
+        _Batches(loader), batch_size=None, sampler=indices, collate_fn=_as_it_is, **options
+    )
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch

@@ -74,19 +74,27 @@ class Processes:
         return [*flags, *[0] * count][:count]
 
     def gather(self, data: bytes, group: Any = None) -> list[bytes]:
-        """What each process gave, in the leader; nothing in the others."""
+        """What each process gave, in the order of their ranks."""
         if self._group is None:
             return [data]
-        torch, dist, group = self._torch, self._dist, group or self._group
+        torch, gather = self._torch, self._dist.all_gather
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(sizes, torch.tensor([len(data)]), group=group)
-        lengths = [int(size) for size in sizes]
-        padded = torch.zeros(max(lengths), dtype=torch.uint8)
-        padded[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        found = [torch.empty_like(padded) for _ in lengths] if self.is_leader else None
-        dist.gather(padded, found, dst=0, group=group)
-        pairs = zip(found or [], lengths, strict=False)
-        return [each[:length].numpy().tobytes() for each, length in pairs]
+        gather(sizes, torch.tensor([len(data)]), group=group or self._group)
+        padded = torch.zeros(max(map(int, sizes)) + 1, dtype=torch.uint8)
+        padded[: len(data)] = torch.tensor(list(data), dtype=torch.uint8)
+        found = [torch.empty_like(padded) for _ in sizes]
+        gather(found, padded, group=group or self._group)
+        pairs = zip(found, sizes, strict=True)
+        return [each[: int(size)].numpy().tobytes() for each, size in pairs]
+
+    def gather_states(self, state: dict[str, Any]) -> list[dict[str, Any]]:
+        """The state of each process."""
+        if self._group is None:
+            return [state]
+        file = io.BytesIO()
+        self._torch.save(state, file)
+        found = self.gather(file.getvalue())
+        return [self._torch.load(io.BytesIO(each), weights_only=True) for each in found]
 
     def lead(self, action: Callable[[], Any]) -> Any:
         """What the leader's `action` returns, as JSON can say it, in all; its failure as well."""
@@ -99,30 +107,11 @@ class Processes:
                 answer = {"result": action()}
             except Exception as error:
                 failure = error
-                parts = (
-                    (error.message, error.hint) if isinstance(error, HpcError) else (str(error),)
-                )
-                answer = {"failure": parts}
-        data = json.dumps(answer).encode()
-        torch, dist = self._torch, self._dist
-        size = torch.tensor([len(data)])
-        dist.broadcast(size, 0, group=self._group)
-        sent = torch.zeros(int(size), dtype=torch.uint8)
-        if self.is_leader:
-            sent = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        dist.broadcast(sent, 0, group=self._group)
+                hint = error.hint if isinstance(error, HpcError) else ""
+                answer = {"failure": (str(getattr(error, "message", error)), hint)}
+        answer = json.loads(self.gather(json.dumps(answer).encode())[0])
         if failure is not None:
             raise failure
-        answer = json.loads(sent.numpy().tobytes())
         if "failure" in answer:
             raise UsageError(*answer["failure"])
         return answer["result"]
-
-    def gather_states(self, state: dict[str, Any]) -> list[dict[str, Any]]:
-        """The state of each process, in the leader."""
-        if self._group is None:
-            return [state]
-        file = io.BytesIO()
-        self._torch.save(state, file)
-        found = self.gather(file.getvalue())
-        return [self._torch.load(io.BytesIO(each), weights_only=True) for each in found]

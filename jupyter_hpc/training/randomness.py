@@ -11,19 +11,17 @@ from jupyter_hpc.training.common import torch_module
 
 
 def random_states(generators: Sequence[Any] = ()) -> dict[str, Any]:
-    """All of them, as tensors and numbers; `generators` are those that a loader has itself."""
+    """All of them, of plain values and tensors; `generators` are those that a loader has itself."""
     torch = torch_module()
-    version, words, gauss = random.getstate()
     found: dict[str, Any] = {
-        "python": (version, torch.tensor(words, dtype=torch.int64), gauss),
+        "python": random.getstate(),
         "torch": torch.get_rng_state(),
         "generators": [generator.get_state().cpu() for generator in generators],
     }
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        name, keys, position, has_gauss, cached = numpy.random.get_state()
-        keys = torch.from_numpy(keys.astype("int64"))
-        found["numpy"] = (str(name), keys, int(position), int(has_gauss), float(cached))
+        name, keys, *rest = numpy.random.get_state()
+        found["numpy"] = (str(name), keys.tolist(), *rest)
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         found["cuda"] = torch.cuda.get_rng_state()
     return found
@@ -32,26 +30,27 @@ def random_states(generators: Sequence[Any] = ()) -> dict[str, Any]:
 def set_random_states(states: dict[str, Any], generators: Sequence[Any] = ()) -> None:
     """Go on drawing where the states were taken."""
     torch = torch_module()
-    version, words, gauss = states["python"]
-    random.setstate((version, tuple(words.tolist()), gauss))
+    random.setstate(states["python"])
     torch.set_rng_state(states["torch"])
-    for generator, state in zip(generators, states["generators"], strict=False):
-        generator.set_state(state)
+    set_generators(states, generators)
     if "numpy" in states:
         import numpy
 
-        name, keys, position, has_gauss, cached = states["numpy"]
-        keys = keys.numpy().astype("uint32")
-        numpy.random.set_state((name, keys, position, has_gauss, cached))
+        numpy.random.set_state(states["numpy"])
     if "cuda" in states and torch.cuda.is_available():
         torch.cuda.set_rng_state(states["cuda"])
 
 
+def set_generators(states: dict[str, Any], generators: Sequence[Any]) -> None:
+    """The same for those of a loader alone."""
+    for generator, state in zip(generators, states["generators"], strict=False):
+        generator.set_state(state)
+
+
 def seed_all(seed: int) -> None:
     """Begin all of them anew."""
-    torch = torch_module()
     random.seed(seed)
-    torch.manual_seed(seed)
+    torch_module().manual_seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed % 2**32)

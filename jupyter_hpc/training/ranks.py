@@ -1,30 +1,25 @@
 """Which of several processes this one is, and where they meet.
 
-Slurm says how many there are, and gives no port to meet at. Rank 0 listens at the first free one
-of a few that the number of the job suggests; the others try the same, and know it by the word that
-it says. So two jobs on one node do not meet each other, whatever else listens there.
+Slurm says how many there are, and gives nothing to meet at that only they have. They meet at a
+file that is named after the job: so two jobs on one node do not meet each other, and nobody else
+can open it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import socket
-import threading
-import time
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.errors import HpcError, UsageError
-from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.training.common import number, torch_module
 
-#: Ports that systems do not give away by themselves, and how many of them are tried.
-_FIRST_PORT, _PORTS, _TRIED = 10_000, 20_000, 32
-#: How long a server has to say whose it is.
-_ANSWER_SECONDS = 5.0
+#: The folder of the files at which processes meet.
+MEETINGS = ".meetings"
 
 
 @dataclass(frozen=True)
@@ -35,17 +30,14 @@ class Ranks:
     size: int = 1
     local_rank: int = 0
     local_size: int = 1
-    #: Where rank 0 listens; torchrun or a person has said at which port, or it is found out.
-    host: str = "localhost"
-    port: int | None = None
+    #: Whether torchrun or a person has said where they meet.
+    have_place: bool = False
 
-    def export(self, port: int | None) -> None:
+    def export(self) -> None:
         """Tell libraries that read the environment themselves."""
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
         values = (self.rank, self.size, self.local_rank, self.local_size)
         os.environ.update({name: str(value) for name, value in zip(names, values, strict=True)})
-        if port is not None:
-            os.environ.update(MASTER_ADDR=self.host, MASTER_PORT=str(port))
 
 
 def ranks_here() -> Ranks:
@@ -70,26 +62,23 @@ def ranks_here() -> Ranks:
     each = re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
     counts = [int(count) for count, times in each for _ in range(int(times or 1))]
     node = number("SLURM_NODEID") or 0
-    listed = os.environ.get("SLURM_STEP_NODELIST") or os.environ.get("SLURM_JOB_NODELIST", "")
     return Ranks(
         number("SLURM_PROCID") or 0,
         tasks,
         number("SLURM_LOCALID") or 0,
         counts[node] if node < len(counts) else tasks,
-        hostlist.first(listed) or "localhost",
     )
 
 
 def _by_hand(size: int) -> Ranks:
     names = ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
     rank, local, local_size, port = (number(name) for name in names)
-    host = os.environ.get("MASTER_ADDR")
-    if rank is None or port is None or not host:
+    if rank is None or port is None or not os.environ.get("MASTER_ADDR"):
         raise UsageError(
             f"WORLD_SIZE is {size}, but not all of RANK, MASTER_ADDR and MASTER_PORT are set.",
             "Start the program by srun or torchrun, which set them.",
         )
-    return Ranks(rank, size, local or 0, local_size or size, host, port)
+    return Ranks(rank, size, local or 0, local_size or size, have_place=True)
 
 
 def check_gpus(ranks: Ranks, each: int) -> None:
@@ -107,79 +96,52 @@ def check_gpus(ranks: Ranks, each: int) -> None:
     )
 
 
-class Meeting:
-    """What all ranks of the job share; on rank 0 a thread tells the others where it is."""
+def meet(ranks: Ranks, wait_seconds: float, count: int) -> Any:
+    """What all ranks of the job share: a file, so that nobody else can join or disturb them.
 
-    def __init__(self, ranks: Ranks, wait_seconds: float, count: int) -> None:
-        """`count` tells the meetings of one process apart."""
-        self._store_of = torch_module().distributed.TCPStore
-        self._ranks, self._wait = ranks, timedelta(seconds=wait_seconds)
-        names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
-        self._token = ".".join([*(os.environ.get(name, "0") for name in names), str(count)])
-        self._ports = _ports()
-        self._server: socket.socket | None = None
-        deadline = time.monotonic() + wait_seconds
-        while (found := self._listen() if ranks.rank == 0 else self._find()) is None:
-            if time.monotonic() > deadline:
-                raise HpcError(
-                    f"Rank {ranks.rank} on {socket.gethostname()} did not meet rank 0 on "
-                    f"{ranks.host} within {wait_seconds:.0f} s, at none of the ports "
-                    f"{self._ports[0]}, {self._ports[1]}, ….",
-                    "Look in the log why rank 0 did not start; or a firewall is between them.",
-                )
-            time.sleep(0.1)
-        self.store = found
-        self.port = int(found.port)
-
-    def close(self) -> None:
-        """All are here."""
-        if self._server is not None:
-            self._server.close()
-
-    def _listen(self) -> Any:
-        """The store, if one of the ports is free."""
-        for port in self._ports:
-            try:
-                self._server = server = socket.create_server(("", port))
-                break
-            except OSError:
-                continue
-        else:
-            return None
-        size = self._ranks.size
-        store = self._store_of("localhost", 0, size, True, self._wait, wait_for_workers=False)
-        answer = f"{self._token} {store.port}\n".encode()
-
-        def tell() -> None:
-            with contextlib.suppress(OSError):  # closed
-                while True:
-                    guest, _ = server.accept()
-                    with guest, contextlib.suppress(OSError):
-                        guest.sendall(answer)
-
-        threading.Thread(target=tell, daemon=True).start()
-        return store
-
-    def _find(self) -> Any:
-        """The store, if rank 0 listens by now; who else does is silent, or says another word."""
-        for port in self._ports:
-            try:
-                with socket.create_connection((self._ranks.host, port), _ANSWER_SECONDS) as guest:
-                    token, _, at = guest.makefile().readline(200).partition(" ")
-                if token == self._token:
-                    host, size = self._ranks.host, self._ranks.size
-                    return self._store_of(
-                        host, int(at), size, False, self._wait, wait_for_workers=False
-                    )
-            except (OSError, ValueError):
-                continue
-        return None
+    torch's TCPStore asks nobody who he is, and its port is open to all who reach the node. `count`
+    tells the meetings of one process apart.
+    """
+    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+    name = "-".join([*(os.environ.get(name, "0") for name in names), str(count)])
+    path = _meeting_folder() / name
+    store = torch_module().distributed.FileStore(str(path), ranks.size)
+    store.set_timeout(timedelta(seconds=wait_seconds))
+    if store.add("joined", 1) >= ranks.size:
+        store.set("complete", "")
+    try:
+        store.wait(["complete"])
+    except RuntimeError as error:
+        raise HpcError(
+            f"{store.add('joined', 0)} of {ranks.size} processes came to {path} within "
+            f"{wait_seconds:.0f} s.",
+            "Look in the log why the others did not start; all nodes have to see that folder.",
+        ) from error
+    return store
 
 
-def _ports() -> list[int]:
-    """Where to meet: first where the job says, then at others that depend on it."""
-    job, step = number("SLURM_JOB_ID") or 0, number("SLURM_STEP_ID") or 0
-    start = job * 37 + step * 7
-    found = [_FIRST_PORT + (start + 613 * nth) % _PORTS for nth in range(_TRIED)]
-    suggested = number("MASTER_PORT")
-    return [suggested, *found] if suggested else found
+def _meeting_folder() -> Path:
+    """A place of this user alone that all nodes see, with the locks that a FileStore needs."""
+    import fcntl  # which Windows has not
+
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    why = ""
+    for place in (os.environ.get("JUPYTER_HPC_CHECKPOINTS"), Path(state, "jupyter-hpc")):
+        if not place:
+            continue
+        folder = Path(place, MEETINGS)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = folder.lstat()
+            if found.st_uid != os.getuid() or found.st_mode & 0o077:
+                raise PermissionError(f"{folder} is open to others")
+            with open(folder / "lock", "a+", encoding="ascii") as file:
+                fcntl.flock(file, fcntl.LOCK_SH)
+        except OSError as error:
+            why = why or str(error)
+            continue
+        return folder
+    raise HpcError(
+        f"The processes cannot meet in a folder of yours: {why}.",
+        "Set XDG_STATE_HOME to one that all nodes share, or start them with torchrun.",
+    )

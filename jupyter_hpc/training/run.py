@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from jupyter_hpc.errors import HpcError, UsageError
-from jupyter_hpc.training import writing
-from jupyter_hpc.training.common import say, seconds
+from jupyter_hpc.training.common import say, seconds, torch_module
 from jupyter_hpc.training.host_copy import HostCopy
 from jupyter_hpc.training.order import LoaderOrder
 from jupyter_hpc.training.processes import Processes
-from jupyter_hpc.training.randomness import random_states, set_random_states
+from jupyter_hpc.training.randomness import random_states, set_generators, set_random_states
 from jupyter_hpc.training.sharded import ShardedParts, write_parts
 from jupyter_hpc.training.signals import EndSignals
 from jupyter_hpc.training.store import CheckpointStore
-from jupyter_hpc.training.tracking import Metrics, name_run, tracker_ids
+from jupyter_hpc.training.tracking import Metrics, name_run, note_trackers, tracked_runs
 
 #: With this code a program asks for the next part of its run.
 GO_ON = 85
-_FORMAT = 2
+_FORMAT = 3
 
 
 class Run:
@@ -68,7 +67,8 @@ class Run:
         self._every, self._each_epoch = seconds(every), each_epoch
         self._store = CheckpointStore(self.folder, keep)
         output = os.environ.get("JUPYTER_HPC_OUTPUT")
-        self._metrics = Metrics(Path(output).absolute() if output else self.folder, best)
+        self._output = Path(output).absolute() if output else self.folder
+        self._metrics = Metrics(self._output, best)
         self._position = 0
         self._orders: dict[int, LoaderOrder] = {}
         self._order: LoaderOrder | None = None
@@ -76,31 +76,29 @@ class Run:
         self._begin: dict[str, Any] | None = None
         self._now: dict[str, Any] | None = None
         self._loader_state: Any = None
-        self._generators: list[Any] = []
+        #: Where the last checkpoint was taken, and whether it has reached the disk.
         self._saved: tuple[int, int] | None = None
+        self._written: Future[bool] = Future()
+        self._written.set_result(True)
         self._best_is_new, self._wanted, self._in_epochs = False, False, False
-        self._content: dict[str, Any] = {}
 
     @property
     def log_dir(self) -> Path:
         """Where TensorBoard's writer goes on: SummaryWriter(run.log_dir, purge_step=run.step)."""
-        output = os.environ.get("JUPYTER_HPC_OUTPUT")
-        return (Path(output).absolute() if output else self.folder) / "tensorboard"
+        return self._output / "tensorboard"
 
     @property
     def best(self) -> Path | None:
         """The best checkpoint; torch.load(run.best, weights_only=True)["parts"]["model"]."""
         name = self._store.best()
-        if name is None:
-            return None
-        path = self.folder / f"{name}.pt"
-        return path if path.exists() else self.folder / name
+        return None if name is None else self.folder / f"{name}.pt"
 
     # ---- beginning and end ---------------------------------------------------
     def __enter__(self) -> Run:
         self._processes = Processes()
         self._sharded = ShardedParts(self._parts)
-        self._copier, self._writer, self._signals = HostCopy(), writing.Writer(), EndSignals()
+        self._copier, self._signals = HostCopy(), EndSignals()
+        self._writer = ThreadPoolExecutor(1, "checkpoint")
         try:
             self.id, name = self._processes.lead(self._open)
             self._resume(name)
@@ -122,43 +120,42 @@ class Run:
     ) -> None:
         try:
             if kind is None:
-                self._save(wait=True)
+                self._save()
                 if not self._is_written():
                     raise HpcError(
                         f"The end of this training could not be saved in {self.folder}.",
                         "Make room there and start it again: it goes on from the one before.",
                     )
                 self._set_done(True)
-            self._writer.wait()
         finally:
+            self._writer.shutdown()
             self._signals.restore()
             self._store.close()
 
     def _open(self) -> tuple[str, str | None]:
         """Take the folder; (the id of the run, the newest checkpoint that is whole)."""
         self._store.open()
-        for name, manifest in self._store.newest():
-            self._content, damage = writing.read_whole(self._store, name, manifest)
-            if not damage:
-                return self._store.run_id(), name
-            self._store.pass_over(name, damage)
-        if any(self.folder.glob("step-*.json")):
+        found = next(self._store.newest(self._store.read), None)
+        if found is None and any(self.folder.glob("step-*.json")):
             raise UsageError(
                 f"None of the checkpoints in {self.folder} can be read.",
                 "Look at them; to begin anew, rename that folder.",
             )
-        return self._store.run_id(), None
+        name, _, self._content = found or (None, {}, {})
+        return self._store.run_id(), name
 
     def _resume(self, name: str | None) -> None:
         if name is None:
             self._say(f"begins anew; checkpoints go to {self.folder}")
             return
-        content = self._content or writing.read(self.folder / f"{name}.pt")
+        content = self._content if self._processes.is_leader else self._store.read(name)
         self._content = {}
         if content.get("format") != _FORMAT:
-            raise UsageError(f"The checkpoint {name} is of another version of this kit.")
+            raise UsageError(
+                f"The checkpoint {name} is of another version of this kit.",
+                f"Go on with that version, or begin anew: rename {self.folder}",
+            )
         self._load_parts(name, content)
-        self._copier.adopt(content["parts"], ("parts",))
         place, ranks = content["position"], content["ranks"]
         self.epoch, self._position, self.step = place["epoch"], place["batch"], place["step"]
         size = self._processes.size
@@ -214,7 +211,6 @@ class Run:
             self._in_epochs = True
             if self._position == 0 and self._now is not None:
                 set_random_states(self._now)  # those of the loader follow when it is known
-                self._generators, self._now = self._now["generators"], None
             yield self.epoch
             self._next_epoch()
             self._boundary(more=self.epoch < count, epoch_is_over=True)
@@ -233,12 +229,14 @@ class Run:
                 "run.batches() was called twice in one epoch.",
                 "Use it for the training alone; loop over other loaders as they are.",
             )
-        order = self._order = self._orders.setdefault(id(loader), LoaderOrder(loader))
-        for generator, state in zip(order.generators, self._generators, strict=False):
-            generator.set_state(state)
-        self._generators = []
+        order = self._order = self._orders.get(id(loader)) or LoaderOrder(loader)
+        self._orders[id(loader)] = order
         if self._begin is None:
-            self._begin = order.states()
+            if self._now is not None and self._in_epochs:
+                set_generators(self._now, order.generators)
+            elif self._now is not None:
+                set_random_states(self._now, order.generators)
+            self._begin, self._now = random_states(order.generators), None
         batches = order.start(
             self.epoch, self._position, self._begin, self._now, self._loader_state
         )
@@ -266,7 +264,7 @@ class Run:
 
     def _next_epoch(self) -> None:
         self.epoch += 1
-        self._position, self._order, self._begin = 0, None, None
+        self._position, self._order, self._begin, self._now = 0, None, None, None
 
     # ---- saving --------------------------------------------------------------
     def _boundary(self, *, more: bool = True, epoch_is_over: bool = False) -> None:
@@ -280,34 +278,35 @@ class Run:
             now >= self._due and self._processes.is_leader,
             signals.time_is_short,
             signals.is_ending,
-            self._writer.is_busy,
+            not self._written.done(),
             self._best_is_new,
         )
         due, short, ending, busy, best = self._processes.agree(flags, self.step, wait=epoch_is_over)
         self._wanted = self._wanted or bool(due) or (epoch_is_over and self._each_epoch)
         stops = bool(ending or (short and more))
         if stops or (self._wanted and (best or not busy)):
-            self._save(wait=stops)
+            self._save()
         if not stops:
             return
-        if self._writer.succeeded:
+        if self._is_written():
             self._say(f"the time is short: saved at epoch {self.epoch}, batch {self._position}")
         signals.leave(bool(ending), GO_ON, together=self._processes.size > 1)
 
     def _states(self) -> dict[str, Any]:
         """What this process has to write of the parts."""
-        if not self._processes.is_leader:
-            return {"sharded": self._sharded.states()}
-        whole = self._parts.keys() - self._sharded.names
-        parts = {name: self._parts[name].state_dict() for name in self._parts if name in whole}
+        whole = self._parts if self._processes.is_leader else {}
+        names = [name for name in whole if name not in self._sharded.names]
+        parts = {name: self._parts[name].state_dict() for name in names}
         return {"parts": parts, "sharded": self._sharded.states()}
 
-    def _save(self, wait: bool) -> None:
-        """Copy the state now and write it beside the training; `wait` until it is on the disk."""
+    def _save(self) -> None:
+        """Copy the state now, and write it beside the training."""
         here = (self.epoch, self._position)
         if self._saved == here and self._is_written():
             return  # nothing is new
-        self._writer.wait()
+        self._written.result()
+        if self._processes.is_leader:
+            self._store.check_owner()
         order, last = self._order, next(reversed(self._orders.values()), None)
         stateful = order.loader if order is not None and order.is_stateful else None
         copied = self._copier.copy(
@@ -322,41 +321,46 @@ class Run:
             }
         )
         place = {"epoch": self.epoch, "batch": self._position, "step": self.step}
-        best = self._metrics.best
-        name = f"step-{self.step:09d}-{self.epoch:05d}"
+        best = dict(self._metrics.best)
         content = {
             "format": _FORMAT,
-            "parts": copied.get("parts"),
+            "parts": copied["parts"],
             "sharded": sorted(copied["sharded"]),
             "position": place,
             "ranks": self._processes.gather_states(copied["rank"]),
-            "best": dict(best),
+            "best": best,
             "id": self.id,
         }
         facts = {**place, "is_best": self._best_is_new, **best}
-
-        def write() -> None:
-            files = {}
-            if self._sharded.names:
-                files = write_parts(self._store, name, copied["sharded"], self._processes)
-            if self._processes.is_leader:
-                writing.write_whole(self._store, name, content, facts, files)
-
-        if self._sharded.names or self._processes.is_leader:
-            self._writer.start(write)
+        self._written = self._writer.submit(
+            self._write, content, facts, copied["sharded"], tracked_runs()
+        )
         self._saved, self._wanted, self._best_is_new = here, False, False
         self._due = time.monotonic() + self._every
-        text = tracker_ids(self.folder / ".run" / "trackers.json")
-        if text is not None and self._processes.is_leader:
-            with contextlib.suppress(OSError):  # a full disk, which is said of the checkpoint
-                self._store.write_text(self.folder / ".run" / "trackers.json", text)
-        if wait:
-            self._is_written()
+
+    def _write(
+        self, content: dict[str, Any], facts: dict[str, Any], sharded: Any, trackers: Any
+    ) -> bool:
+        """Whether it reached the disk; if not, that is said, and costs nothing that was there."""
+        name = f"step-{facts['step']:09d}-{facts['epoch']:05d}"
+        try:
+            files = {}
+            if self._sharded.names:
+                files = write_parts(self._store, name, sharded, self._processes)
+            if self._processes.is_leader:
+                record = self.folder / ".run" / "trackers.json"
+                note_trackers(record, trackers, self._store.write_text)
+                file = f"{name}.pt"
+                files[file] = self._store.write(file, lambda to: torch_module().save(content, to))
+                self._store.commit(name, files, facts)
+        except Exception as error:
+            say(f"no checkpoint was written, the one before is whole: {error}")
+            return False
+        return True
 
     def _is_written(self) -> bool:
         """Wait for the write that is under way; whether it succeeded, everywhere."""
-        self._writer.wait()
-        return not self._processes.agree([not self._writer.succeeded])[0]
+        return not self._processes.agree([not self._written.result()])[0]
 
 
 def _unwrapped(part: Any) -> Any:

@@ -22,23 +22,17 @@ class ShardedParts:
     """The models of a run that are spread over its processes, and their optimizers."""
 
     def __init__(self, parts: Content) -> None:
-        torch = torch_module()
-        self._models = {name: part for name, part in parts.items() if is_sharded(part)}
-        #: Optimizer -> its model.
-        self._owners: dict[str, Any] = {}
-        self._parts = parts
+        models = {name: part for name, part in parts.items() if is_sharded(part)}
+        #: Name -> a model, and its optimizer if it is the name of that.
+        self._parts: dict[str, tuple[Any, Any]] = {name: (models[name], None) for name in models}
         for name, part in parts.items():
-            if not isinstance(part, torch.optim.Optimizer):
-                continue
-            own = {id(each) for group in part.param_groups for each in group["params"]}
-            for model in self._models.values():
-                if own & {id(each) for each in model.parameters()}:
-                    self._owners[name] = model
-
-    @property
-    def names(self) -> set[str]:
-        """The parts that this is about."""
-        return {*self._models, *self._owners}
+            if isinstance(part, torch_module().optim.Optimizer):
+                own = {id(each) for group in part.param_groups for each in group["params"]}
+                for model in models.values():
+                    if own & {id(each) for each in model.parameters()}:
+                        self._parts[name] = (model, part)
+        #: The parts that this is about.
+        self.names = set(self._parts)
 
     def states(self, names: Collection[str] | None = None) -> Content:
         """The part of this process, tied to the models; of these, or of all that have a state.
@@ -47,16 +41,14 @@ class ShardedParts:
         """
         from torch.distributed.checkpoint import state_dict
 
-        if names is None:
-            names = {*self._models, *(name for name in self._owners if self._parts[name].state)}
-        found = {
-            name: state_dict.get_model_state_dict(model)
-            for name, model in self._models.items()
-            if name in names
-        }
-        for name, model in self._owners.items():
-            if name in names:
-                found[name] = state_dict.get_optimizer_state_dict(model, self._parts[name])
+        found = {}
+        for name, (model, optimizer) in self._parts.items():
+            if names is not None and name not in names:
+                continue
+            if optimizer is None:
+                found[name] = state_dict.get_model_state_dict(model)
+            elif names is not None or optimizer.state:
+                found[name] = state_dict.get_optimizer_state_dict(model, optimizer)
         return found
 
     def load(self, folder: Path, names: Collection[str], processes: Processes) -> None:
@@ -68,19 +60,18 @@ class ShardedParts:
         reader = checkpoint.FileSystemReader(folder)
         checkpoint.load(found, storage_reader=reader, process_group=processes.beside)
         for name, state in found.items():
-            if name in self._models:
-                state_dict.set_model_state_dict(self._models[name], state)
+            model, optimizer = self._parts[name]
+            if optimizer is None:
+                state_dict.set_model_state_dict(model, state)
             else:
-                model, optimizer = self._owners[name], self._parts[name]
                 state_dict.set_optimizer_state_dict(model, optimizer, state)
 
 
 def is_sharded(part: Any) -> bool:
     """Whether each process has only a part of this module."""
     torch = torch_module()
-    if not isinstance(part, torch.nn.Module) or not torch.distributed.is_available():
-        return False
-    if not torch.distributed.is_initialized():
+    dist = torch.distributed
+    if not (isinstance(part, torch.nn.Module) and dist.is_available() and dist.is_initialized()):
         return False
     from torch.distributed.fsdp import FullyShardedDataParallel
 

@@ -1,11 +1,11 @@
 """The folder of a run's checkpoints: each is whole or not there, and known to be undamaged.
 
-step-000000120.pt     the state; a folder instead of a file where it is sharded
+step-000000120.pt     the state; beside it a folder of that name where parts of it are sharded
 step-000000120.json   written last: size and checksum of each file. Without it there is no
                       checkpoint, only what a killed process has left
 best.json             the name of the best one, and why
 DONE                  the program's word that there is no more to do
-.run/                 lock and id; a hidden folder, since a new file elsewhere counts as progress
+.run/                 owner and id; a hidden folder, since a new file elsewhere counts as progress
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import stat
+import threading
 import time
 import uuid
 import zlib
@@ -24,11 +24,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from jupyter_hpc.errors import UsageError
-from jupyter_hpc.training.common import say
+from jupyter_hpc.training.common import say, torch_module
+from jupyter_hpc.training.lease import Lease
+from jupyter_hpc.training.ranks import MEETINGS
 
 _PIECE_BYTES = 4 << 20
-#: How long to wait for a process on another node that still holds the folder.
-LOCK_SECONDS = 60.0
+#: A checkpoint and its manifest; what a training is made of.
+Content = dict[str, Any]
 
 
 class CheckedFile:
@@ -57,19 +59,23 @@ def checksum(path: Path) -> tuple[int, int]:
     return found, size
 
 
+def _is_of_others(found: os.stat_result) -> bool:
+    return hasattr(os, "getuid") and found.st_uid not in (os.getuid(), 0)
+
+
 class CheckpointStore:
     """The checkpoints of one run, newest first; only the leading process writes."""
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder = folder
         self._keep = keep
-        self._lock: IO[str] | None = None
+        self._lease = Lease(folder / ".run" / "owner", folder)
 
-    def open(self, wait_seconds: float = LOCK_SECONDS) -> None:
+    def open(self) -> None:
         """Make the folder and take it; UsageError where others write into it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         found = self.folder.stat()
-        if hasattr(os, "getuid") and found.st_uid not in (os.getuid(), 0):
+        if _is_of_others(found):
             raise UsageError(
                 f"The folder {self.folder} belongs to another user, who could change what a "
                 "checkpoint holds.",
@@ -77,7 +83,7 @@ class CheckpointStore:
             )
         if stat.S_IMODE(found.st_mode) & 0o022:
             # A mask of 002 makes such folders; one that is empty holds nothing of others.
-            if any(self.folder.iterdir()):
+            if any(path.name != MEETINGS for path in self.folder.iterdir()):
                 raise UsageError(
                     f"Others may write into {self.folder}, and could change what a checkpoint "
                     "holds.",
@@ -85,46 +91,17 @@ class CheckpointStore:
                 )
             self.folder.chmod(stat.S_IMODE(found.st_mode) & ~0o022)
         (self.folder / ".run").mkdir(exist_ok=True)
-        self._take(wait_seconds)
-        for left in (*self.folder.glob("*.new"), *self.folder.glob(".run/*.new")):
+        self._lease.take()
+        for left in (*self.folder.glob("*.new"), *self.folder.glob(".run/id.new")):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-
-    def _take(self, wait_seconds: float) -> None:
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            return
-        path = self.folder / ".run" / "lock"
-        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115  # held until close()
-        deadline = time.monotonic() + wait_seconds
-        while True:
-            try:  # not flock: workers that are copies of this process would hold it as well
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except (BlockingIOError, PermissionError):
-                holder = path.read_text(encoding="utf-8").strip()
-                if holder.partition(" ")[0] == socket.gethostname():
-                    file.close()
-                    raise UsageError(
-                        f"Another process ({holder}) trains into {self.folder}.",
-                        "End it, or give this run another folder: Run(folder=…).",
-                    ) from None
-                if time.monotonic() > deadline:  # mostly of a node that was lost
-                    say(f"{holder} still holds {self.folder}; this run goes on without it")
-                    break
-                time.sleep(0.2)
-            except OSError:  # a file system without locks
-                break
-        file.truncate(0)
-        file.write(f"{socket.gethostname()} {os.getpid()}\n")
-        file.flush()
-        self._lock = file
 
     def close(self) -> None:
         """Let others have the folder."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._lease.close()
+
+    def check_owner(self) -> None:
+        """UsageError if another run has taken the folder over."""
+        self._lease.check()
 
     def run_id(self) -> str:
         """The same for all parts of a run, also if one was killed before its first checkpoint."""
@@ -136,42 +113,51 @@ class CheckpointStore:
         return made
 
     # ---- reading -------------------------------------------------------------
-    def newest(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Names and manifests, newest first; those that cannot be read are passed over and said."""
+    def newest(
+        self, read: Callable[[str], Content] = lambda name: {}
+    ) -> Iterator[tuple[str, Content, Content]]:
+        """(name, manifest, what `read` makes of the name) of those that are whole, newest first.
+
+        It is read while the checksums are looked at; what is damaged is passed over and said.
+        """
         for path in sorted(self.folder.glob("step-*.json"), reverse=True):
+            damage: list[str] = []
+            manifest, content = Content(), Content()
             try:
                 manifest = json.loads(path.read_text(encoding="utf-8"))
                 files = dict(manifest["files"])
-                if any(self._is_foreign(self.folder / name) for name in files):
-                    raise ValueError("a file of it belongs to somebody else")
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                self.pass_over(path.stem, str(error))
-                continue
-            yield path.stem, manifest
+                for found in ((self.folder / name).lstat() for name in files):
+                    if _is_of_others(found) or not stat.S_ISREG(found.st_mode):
+                        raise ValueError("a file of it belongs to somebody else")
+                looker = threading.Thread(target=self._look_for_damage, args=(files, damage))
+                looker.start()
+                try:
+                    content = read(path.stem)
+                finally:
+                    looker.join()
+            except Exception as error:  # whatever a damaged file makes of it
+                damage.append(f"{type(error).__name__}: {error}")
+            if damage:
+                say(f"passes over the checkpoint {self.folder / path.stem}: {'; '.join(damage)}")
+            else:
+                yield path.stem, manifest, content
 
-    @staticmethod
-    def _is_foreign(path: Path) -> bool:
-        found = path.lstat()
-        owner = hasattr(os, "getuid") and found.st_uid not in (os.getuid(), 0)
-        return owner or not stat.S_ISREG(found.st_mode)
+    def read(self, name: str) -> Content:
+        """What the file of a checkpoint holds; nothing in it can run code."""
+        path = self.folder / f"{name}.pt"
+        content: Content = torch_module().load(path, map_location="cpu", weights_only=True)
+        return content
 
-    def damage(self, manifest: dict[str, Any]) -> str:
-        """What is wrong with the files of a checkpoint; empty if nothing is."""
-        for name, (expected, size) in manifest["files"].items():
+    def _look_for_damage(self, files: dict[str, tuple[int, int]], damage: list[str]) -> None:
+        for name, expected in files.items():
             try:
-                if (self.folder / name).stat().st_size != size:
-                    return f"{name} has another size than was written"
-                if checksum(self.folder / name)[0] != expected:
-                    return f"{name} has another checksum than was written"
+                if checksum(self.folder / name) != tuple(expected):
+                    damage.append(f"{name} is not what was written")
             except OSError as error:
-                return str(error)
-        return ""
-
-    def pass_over(self, name: str, why: str) -> None:
-        say(f"passes over the checkpoint {self.folder / name}: {why}")
+                damage.append(str(error))
 
     # ---- writing -------------------------------------------------------------
-    def write(self, name: str, save: Callable[[Any], None]) -> tuple[int, int]:
+    def write(self, name: str, save: Callable[[Any], Any]) -> tuple[int, int]:
         """One file, on the disk when this returns; whatever fails leaves no trace of it."""
         path = self.folder / name
         draft = path.with_name(path.name + ".new")
@@ -192,15 +178,19 @@ class CheckpointStore:
         """A small file, whole."""
         self.write(str(path.relative_to(self.folder)), lambda file: file.write(text.encode()))
 
-    def commit(self, name: str, files: dict[str, tuple[int, int]], facts: dict[str, Any]) -> None:
-        """From now on it is a checkpoint; older ones go, but for the best."""
-        manifest = {**facts, "files": files, "time": int(time.time())}
+    def commit(self, name: str, files: dict[str, tuple[int, int]], facts: Content) -> None:
+        """From now on these files are a checkpoint; older ones go, but for the best."""
         self._sync_folder()
+        self.check_owner()
+        manifest = {**facts, "files": files, "time": int(time.time())}
         self.write_text(self.folder / f"{name}.json", json.dumps(manifest))
         if facts.get("is_best"):
             self.write_text(self.folder / "best.json", json.dumps({"name": name, **facts}))
         self._sync_folder()
-        self._forget()
+        best = self.best()
+        for path in sorted(self.folder.glob("step-*.json"), reverse=True)[self._keep :]:
+            if path.stem != best:
+                self._remove(path.stem)
 
     def best(self) -> str | None:
         """The name of the best checkpoint."""
@@ -211,23 +201,15 @@ class CheckpointStore:
             return None
         return str(name) if (self.folder / f"{name}.json").exists() else None
 
-    def _forget(self) -> None:
-        best = self.best()
-        manifests = sorted(self.folder.glob("step-*.json"), reverse=True)
-        for path in manifests[self._keep :]:
-            if path.stem != best:
-                self.remove(path.stem)
-
     def take_folder(self, draft: Path, name: str) -> None:
         """Give a complete folder its name; an earlier checkpoint of that name is no more."""
         (self.folder / f"{name}.json").unlink(missing_ok=True)
         shutil.rmtree(self.folder / name, ignore_errors=True)
         os.replace(draft, self.folder / name)
 
-    def remove(self, name: str) -> None:
+    def _remove(self, name: str) -> None:
         """Take a checkpoint away: first its manifest, so that none is ever there in part."""
-        for path in self.folder.glob(f"{name}.json"):
-            path.unlink(missing_ok=True)
+        (self.folder / f"{name}.json").unlink(missing_ok=True)
         for path in (self.folder / name, *self.folder.glob(f"{name}.*")):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(True)
 
@@ -241,6 +223,7 @@ class CheckpointStore:
 
     def set_done(self, done: bool) -> None:
         """Write the program's word that there is no more to do, or take it back."""
+        self.check_owner()
         path = self.folder / "DONE"
         if done:
             self.write_text(path, time.strftime("%Y-%m-%d %H:%M:%S\n"))

@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.errors import UsageError
+from jupyter_hpc.metrics import deciding, less_is_better
 from jupyter_hpc.training.common import say
-
-#: Less is better for these; more is better for all others.
-_LESS = re.compile(r"loss|err|perplexity|ppl|mse|mae|rmse|nll|wer|cer|fid|bpb|distance", re.I)
-#: Which number decides, where nobody says.
-_DECIDING = ("val_loss", "valid_loss", "validation_loss", "val_accuracy", "val_acc", "loss")
 
 
 class Metrics:
@@ -60,10 +56,10 @@ class Metrics:
         return numbers, self._is_best(finite)
 
     def _is_best(self, numbers: dict[str, float]) -> bool:
-        name = self._deciding or next((name for name in _DECIDING if name in numbers), None)
+        name = self._deciding or deciding(numbers)
         if name is None or name not in numbers:
             return False
-        less = self._word == "min" or (not self._word and bool(_LESS.search(name)))
+        less = self._word == "min" or (not self._word and less_is_better(name))
         before = self.best.get("value") if self.best.get("metric") == name else None
         value = numbers[name]
         if before is not None and not (value < before if less else value > before):
@@ -100,28 +96,16 @@ def name_run(run_id: str, record: Path) -> None:
     os.environ.setdefault("WANDB_RUN_ID", run_id)
     os.environ.setdefault("WANDB_RESUME", "allow")
     os.environ.setdefault("COMET_EXPERIMENT_KEY", run_id)
-    try:
-        known = json.loads(record.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        known = {}
+    known = _recorded(record)
     if known.get("mlflow"):  # its server names the runs
         os.environ.setdefault("MLFLOW_RUN_ID", str(known["mlflow"]))
-    before, now = known.get("wandb"), _tracked().get("wandb")
+    before, now = known.get("wandb"), tracked_runs().get("wandb")
     if before and now and before != now:
         say("W&B began a new run before Run(…) was made; call wandb.init inside `with Run(…)`")
 
 
-def tracker_ids(record: Path) -> str | None:
-    """What to write down of the trackers that run by now; None if nothing is new."""
-    text = json.dumps(_tracked())
-    try:
-        return None if text in ("{}", record.read_text(encoding="utf-8")) else text
-    except OSError:
-        return None if text == "{}" else text
-
-
-def _tracked() -> dict[str, str]:
-    """The runs of trackers that are imported and have begun."""
+def tracked_runs() -> dict[str, str]:
+    """The runs that imported trackers have begun in this thread; MLflow has one for each."""
     found: dict[str, Any] = {}
     try:
         if (wandb := sys.modules.get("wandb")) is not None and wandb.run is not None:
@@ -134,3 +118,17 @@ def _tracked() -> dict[str, str]:
     except Exception as error:  # of a tracker: it must not end a training
         say(f"the run of a tracker is not known: {error}")
     return {name: str(value) for name, value in found.items()}
+
+
+def note_trackers(record: Path, runs: dict[str, str], write: Callable[[Path, str], None]) -> None:
+    """Write down the runs of trackers that are new by now."""
+    known = _recorded(record)
+    if runs.items() - known.items():
+        write(record, json.dumps({**known, **runs}))
+
+
+def _recorded(record: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(record.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -19,10 +20,15 @@ from typing import Any
 from jupyter_hpc.errors import HpcError, UsageError
 from jupyter_hpc.training.common import say, seconds, torch_module
 from jupyter_hpc.training.defaults import device
-from jupyter_hpc.training.ranks import Meeting, Ranks, check_gpus, ranks_here
+from jupyter_hpc.training.ranks import Ranks, check_gpus, meet, ranks_here
 
+#: Backend, timeout in seconds, and whether all print.
+Options = tuple[str | None, float, bool]
 #: How long processes that were told to end have for it.
 _END_SECONDS = 30.0
+#: A process that meets the others several times tells these meetings apart.
+_meetings = itertools.count(1)
+_FORWARDED = (signal.SIGUSR1, signal.SIGTERM) if hasattr(signal, "SIGUSR1") else ()
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,8 @@ class World:
     size: int
     local_rank: int
     device: Any
-    #: Backend and timeout, for the processes that are started from here.
-    options: tuple[str | None, float, bool]
+    #: For the processes that are started from here.
+    options: Options
 
     @property
     def is_leader(self) -> bool:
@@ -101,21 +107,14 @@ def distributed(
     if ranks.size == 1:
         world = _join(ranks, options, dist.HashStore())
     else:
-        _Meetings.count += 1
-        meeting = Meeting(ranks, options[1], _Meetings.count) if ranks.port is None else None
-        ranks.export(meeting.port if meeting else None)
-        world = _join(ranks, options, meeting.store if meeting else None)
-        if meeting is not None:
-            meeting.close()
+        ranks.export()
+        store = None if ranks.have_place else meet(ranks, options[1], next(_meetings))
+        world = _join(ranks, options, store)
     with _joined(world):
         yield world
 
 
-class _Meetings:
-    count = 0
-
-
-def _join(ranks: Ranks, options: tuple[str | None, float, bool], store: Any) -> World:
+def _join(ranks: Ranks, options: Options, store: Any) -> World:
     """Make the group of all processes; without a store, as the environment says."""
     torch = torch_module()
     backend, timeout, _ = options
@@ -149,24 +148,18 @@ def _joined(world: World) -> Iterator[None]:
         elif not world.is_leader and not world.options[2]:
             nothing = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
             stack.enter_context(contextlib.redirect_stdout(nothing))
+        leaves = True
         try:
             yield
         except Exception as error:
-            if world.size > 1:
+            leaves = world.size == 1
+            if not leaves:  # the others may be waiting: leaving as one should would wait as well
                 say(f"rank {world.rank} on {socket.gethostname()} failed: {error}")
-                raise  # the others may be waiting: leaving as one should would wait as well
-            _leave()
             raise
-        except BaseException:
-            _leave()
-            raise
-        _leave()
-
-
-def _leave() -> None:
-    dist = torch_module().distributed
-    if dist.is_initialized():
-        dist.destroy_process_group()
+        finally:
+            dist = torch_module().distributed
+            if leaves and dist.is_initialized():
+                dist.destroy_process_group()
 
 
 # ---- the processes of a session ----------------------------------------------
@@ -176,17 +169,15 @@ def _run_copies(count: int, arguments: tuple[Any, ...]) -> None:
     context = multiprocessing.start_processes(
         _copy, arguments, count, join=False, start_method="fork"
     )
-    before: dict[int, Any] = {}
 
     def forward(code: int, frame: FrameType | None) -> None:
         for process in context.processes:
             if process.is_alive():
                 os.kill(process.pid, code)
 
+    before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        for name in ("SIGUSR1", "SIGTERM"):
-            code = getattr(signal, name)
-            before[code] = signal.signal(code, forward)
+        before = {code: signal.signal(code, forward) for code in _FORWARDED}
     try:
         while not context.join():
             pass
@@ -194,20 +185,18 @@ def _run_copies(count: int, arguments: tuple[Any, ...]) -> None:
         raise SystemExit(error.exit_code) from error  # 85: there is more to do
     finally:
         for process in context.processes:
-            if process.is_alive():
-                process.terminate()
+            process.terminate()
         for process in context.processes:
             process.join(_END_SECONDS)
-            if process.is_alive():
-                process.kill()
-                process.join()
+            process.kill()
+            process.join()
         for code, handler in before.items():
             signal.signal(code, handler if handler is not None else signal.SIG_DFL)
 
 
 def _copy(
     rank: int,
-    options: tuple[str | None, float, bool],
+    options: Options,
     count: int,
     folder: Path,
     function: Callable[..., Any],
@@ -216,10 +205,10 @@ def _copy(
     """One of them: join the others at a file of this node, and do the work."""
     torch = torch_module()
     torch.set_num_threads(1)  # those of the process that was copied are not in the copy
-    for code in (signal.SIGUSR1, signal.SIGTERM):
+    for code in _FORWARDED:
         signal.signal(code, signal.SIG_DFL)
     ranks = Ranks(rank, count, rank, count)
-    ranks.export(None)
+    ranks.export()
     world = _join(ranks, options, torch.distributed.FileStore(str(folder / "store"), count))
     with _joined(world):
         result = function(world, *arguments)

@@ -18,6 +18,10 @@ ROWS = int(os.environ.get("ROWS", 256))
 BATCH = int(os.environ.get("BATCH", 8))
 #: A step takes this long, so that an end comes between two of them.
 PAUSE = float(os.environ.get("PAUSE", 0.0))
+#: Seconds between two checkpoints.
+EVERY = float(os.environ.get("EVERY", 0.3))
+#: Where checkpoints go, if several jobs are to share them.
+FOLDER = os.environ.get("FOLDER")
 
 
 def digest(value: Any) -> str:
@@ -28,17 +32,35 @@ def digest(value: Any) -> str:
     return str([digest(each) for each in value] if isinstance(value, list | tuple) else value)
 
 
+def whole(value: Any) -> Any:
+    """A tensor of which each process may have a part."""
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
+
+
+def values_of(model: Any) -> list[float]:
+    found: list[float] = []
+    for each in model.parameters():
+        found += whole(each.detach()).flatten().tolist()
+    return found
+
+
 def train(world: World) -> None:
     torch.manual_seed(1)
     model: Any = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.Linear(16, 1))
-    if world.size > 1:
+    if "SHARDED" in os.environ:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        fully_shard(model, mesh=init_device_mesh("cpu", (world.size,)))
+    elif world.size > 1:
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     rows = [(n, torch.tensor([n / ROWS, 1.0])) for n in range(ROWS)]
     sampler = world.sampler(rows)
     loader = torch.utils.data.DataLoader(rows, batch_size=BATCH // world.size, sampler=sampler)
-    with Run(model=model, optimizer=optimizer, every=0.3) as run:
+    with Run(model=model, optimizer=optimizer, every=EVERY, folder=FOLDER) as run:
         run.state.setdefault("seen", [])
+        before = values_of(model)
         print("part begins at step", run.step, flush=True)
         for _ in run.epochs(EPOCHS):
             for indices, values in run.batches(loader):
@@ -52,9 +74,12 @@ def train(world: World) -> None:
             run.log(loss=loss.item())
         result = {
             "seen": run.state["seen"],
-            "weights": digest(list(model.state_dict().values())),
-            "optimizer": digest(optimizer.state_dict()["state"]),
-            "values": torch.cat([each.flatten() for each in model.parameters()]).tolist(),
+            "weights": digest(values_of(model)),
+            "optimizer": digest(
+                [[*map(whole, each.values())] for each in optimizer.state.values()]
+            ),
+            "before": before,
+            "values": values_of(model),
         }
     folder = os.environ["JUPYTER_HPC_OUTPUT"]
     with open(f"{folder}/result-{world.rank}.json", "w", encoding="utf-8") as file:

@@ -75,9 +75,9 @@ def test_parts_of_the_training_are_the_whole_one(
         space: dict[str, Any] = {}
         for cell in code:
             exec(
-                cell.replace("SHARE = 20", f"SHARE = {share}")
+                cell.replace("SHARE = 10", f"SHARE = {share}")
                 .replace("PAUSE = 0.1", "PAUSE = 0")
-                .replace("EPOCHS = 60", "EPOCHS = 6")
+                .replace("EPOCHS = 30", "EPOCHS = 6")
                 .replace("range(100)", "range(5)"),
                 space,
             )

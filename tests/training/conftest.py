@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.tools import unavailable
-from tests.training.site import torch_site
+from tests.training.site import LIGHTNING, frameworks_site, torch_site
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +32,27 @@ def torch() -> Any:
     sys.dont_write_bytecode = keeps
     torch.set_num_threads(1)  # sums in one order, and no fight for two processors
     return torch
+
+
+@pytest.fixture(scope="session")
+def lightning(torch: Any) -> Any:
+    try:
+        site = str(torch_site(sys.executable, LIGHTNING))
+    except (OSError, subprocess.SubprocessError) as error:
+        unavailable(f"Lightning cannot be installed here: {error}")
+    if site not in sys.path:
+        sys.path.append(site)  # behind the folder of torch, which it holds as well
+    return importlib.import_module("lightning")
+
+
+@pytest.fixture(scope="session")
+def frameworks(torch: Any) -> None:
+    """Hugging Face's packages and Ignite, which must not ask the Internet for anything."""
+    try:
+        site = str(frameworks_site())
+    except (OSError, subprocess.SubprocessError) as error:
+        unavailable(f"These packages cannot be installed here: {error}")
+    if site not in sys.path:
+        sys.path.append(site)
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY"):
+        os.environ[name] = "1"

@@ -6,7 +6,10 @@ import json
 import os
 import random
 import signal
+import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -132,6 +135,7 @@ def test_handlers_of_others_still_run(tmp_path: Path, torch: Any) -> None:
 def test_the_id_stays_and_trackers_know_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: Any
 ) -> None:
+    monkeypatch.delenv("JUPYTER_HPC_OUTPUT", raising=False)
     for name in ("WANDB_RUN_ID", "WANDB_RESUME", "COMET_EXPERIMENT_KEY", "MLFLOW_RUN_ID"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv(name, "")  # given back after the test
@@ -142,17 +146,28 @@ def test_the_id_stays_and_trackers_know_it(
             run_id = "ml-1"
 
     class Mlflow:
-        active_run = staticmethod(lambda: Active)
+        @staticmethod
+        def active_run() -> Any:
+            return Active if threading.current_thread() is threading.main_thread() else None
 
-    monkeypatch.setitem(__import__("sys").modules, "mlflow", Mlflow)
+    monkeypatch.setitem(sys.modules, "mlflow", Mlflow)
     with ended(), Run(folder=tmp_path / "run") as run:
         raise Killed  # before its first checkpoint
     first = run.id
     with Run(folder=tmp_path / "run") as run:
         list(run.batches([1, 2]))
     assert run.id == first == os.environ["WANDB_RUN_ID"] == os.environ["COMET_EXPERIMENT_KEY"]
-    with Run(folder=tmp_path / "run"):
+    with Run(folder=tmp_path / "run") as run:
         assert os.environ["MLFLOW_RUN_ID"] == "ml-1"
+        # TensorBoard's writer drops what came after the checkpoint.
+        assert (run.log_dir, run.step) == (tmp_path / "run" / "tensorboard", 2)
+        # One that has ended by the last checkpoint is not forgotten for another one.
+        monkeypatch.setattr(Mlflow, "active_run", lambda: None)
+        wandb = SimpleNamespace(run=SimpleNamespace(id=run.id))
+        monkeypatch.setitem(sys.modules, "wandb", wandb)
+        list(run.batches([3]))
+    known = json.loads((tmp_path / "run" / ".run" / "trackers.json").read_text())
+    assert known == {"mlflow": "ml-1", "wandb": first}
 
 
 def test_metrics_reach_the_table_of_runs(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import signal
 import subprocess
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +16,10 @@ from typing import Any
 import pytest
 
 from jupyter_hpc.errors import HpcError, UsageError
-from jupyter_hpc.training import Run
-from jupyter_hpc.training import writing as writing_module
-from jupyter_hpc.training.host_copy import HostCopy
+from jupyter_hpc.training import Run, lease
 from jupyter_hpc.training.store import CheckpointStore
 from tests.training.loops import Killed, ended, train
+from tests.waiting import eventually
 
 #: The first of them waits until torch is loaded, on a busy machine for minutes.
 pytestmark = [pytest.mark.usefixtures("torch"), pytest.mark.timeout(400)]
@@ -76,7 +75,7 @@ def test_the_last_two_and_the_best_are_kept(tmp_path: Path) -> None:
         for epoch in run.epochs(6):
             run.step += 1
             run.log(score=[1, 9, 2, 3, 4, 5][epoch], loss=0)
-            run._writer.wait()
+            run._written.result()
     kept = {path.name.split("-")[2] for path in checkpoints(folder)}
     assert kept == {"00001.pt", "00005.pt", "00006.pt"}  # the first has the least loss
     with Run(folder=tmp_path / "other", best="score") as run:
@@ -130,21 +129,47 @@ def test_what_a_killed_process_left_is_no_checkpoint(tmp_path: Path) -> None:
         assert run.step == 6 and not list(folder.glob("*.new"))
 
 
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, str]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def noted_fsync(descriptor: int) -> None:
+        done.append(("fsync", os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        fsync(descriptor)
+
+    def noted_replace(old: Any, new: Any) -> None:
+        done.append(("rename", os.path.basename(new)))
+        replace(old, new)
+
+    with Run(folder=tmp_path / "run") as run:
+        monkeypatch.setattr(os, "fsync", noted_fsync)
+        monkeypatch.setattr(os, "replace", noted_replace)
+        list(run.batches([1]))
+    name = "step-000000001-00001"
+    files = [(f"{name}.pt.new", f"{name}.pt"), (f"{name}.json.new", f"{name}.json")]
+    expected = [step for draft, file in files for step in (("fsync", draft), ("rename", file))]
+    found = [step for step in done if step[1].startswith("step-") or step == ("fsync", "run")]
+    # The folder itself as well, so that neither a name is lost nor the order of the two.
+    assert found == [*expected[:2], ("fsync", "run"), *expected[2:], ("fsync", "run")]
+
+
 def test_writing_goes_on_beside_the_training_one_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: Any
 ) -> None:
     """While one is held up the loop runs on; the next begins when it is done."""
     started, release, begun = threading.Event(), threading.Event(), []
-    write = writing_module.write_whole
+    save = torch.save
 
-    def slow(store: Any, name: str, content: Any, facts: Any, files: Any) -> None:
-        begun.append((name, content["parts"]["model"]["weight"].clone()))
+    def slow(content: Any, file: Any) -> None:
+        begun.append(content["parts"]["model"]["weight"].clone())
         started.set()
         assert release.wait(60)
-        assert torch.equal(content["parts"]["model"]["weight"], begun[-1][1])  # a copy
-        write(store, name, content, facts, files)
+        assert torch.equal(content["parts"]["model"]["weight"], begun[-1])  # a copy
+        save(content, file)
 
-    monkeypatch.setattr(writing_module, "write_whole", slow)
+    monkeypatch.setattr(torch, "save", slow)
     model = torch.nn.Linear(2, 1)
     with Run(folder=tmp_path / "run", every=0.0001, model=model) as run:
         for _ in run.epochs(1):
@@ -161,6 +186,7 @@ def test_a_folder_that_others_write_is_refused(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o777)
+    (shared / ".meetings").mkdir(0o700)  # where the processes have met before
     CheckpointStore(shared).open()  # empty: made so by a mask, and closed to others now
     assert shared.stat().st_mode & 0o022 == 0
     shared.chmod(0o775)
@@ -184,9 +210,10 @@ def test_a_folder_or_file_of_another_user_is_refused(
         Run(folder=tmp_path / "run").__enter__()
 
 
-def test_two_processes_do_not_write_one_folder(tmp_path: Path) -> None:
-    import fcntl
-
+def test_two_processes_do_not_write_one_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "BEAT_SECONDS", 0.2)
     folder = tmp_path / "run"
     store = CheckpointStore(folder)
     store.open()
@@ -199,20 +226,78 @@ def test_two_processes_do_not_write_one_folder(tmp_path: Path) -> None:
             os._exit(7 if "trains into" in str(error) else 2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     store.close()
-    with open(folder / ".run" / "lock", "a+") as lock:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    child = os.fork()
+    if not child:
+        began = time.monotonic()
+        CheckpointStore(folder).open()
+        os._exit(time.monotonic() - began > lease.BEAT_SECONDS / 2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with pytest.raises(UsageError, match=f"Process {child} on .* has taken"):
+        store.check_owner()
 
 
-def test_memory_that_an_optimizer_has_kept_is_not_used_for_copies(torch: Any) -> None:
-    model = torch.nn.Linear(2, 1)
-    optimizer = torch.optim.Adam(model.parameters())
-    model(torch.ones(1, 2)).sum().backward()
-    optimizer.step()
-    loaded = copy.deepcopy(optimizer.state_dict())
-    copier = HostCopy()
-    copier.adopt(loaded, ("optimizer",))
-    optimizer.load_state_dict(loaded)
-    copied = copier.copy({"optimizer": optimizer.state_dict()})["optimizer"]["state"][0]
-    assert torch.equal(copied["exp_avg"], optimizer.state[model.weight]["exp_avg"])
-    optimizer.step()
-    assert not torch.equal(copied["exp_avg"], optimizer.state[model.weight]["exp_avg"])
+def test_a_folder_can_be_taken_again_by_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "BEAT_SECONDS", 0.05)
+    store, record = CheckpointStore(tmp_path / "run"), tmp_path / "run" / ".run" / "owner"
+    for _ in range(2):
+        store.open()
+        assert "ended" not in json.loads(record.read_text())
+        os.utime(record, (0, 0))
+        eventually(lambda: record.stat().st_mtime > 0, "a sign of life is there")
+        store.check_owner()
+        store.close()
+        assert json.loads(record.read_text())["ended"]
+
+
+def test_one_that_is_gone_costs_no_time_here_and_a_while_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    child = os.fork()
+    if not child:
+        CheckpointStore(folder).open()
+        os._exit(0)  # and says nothing
+    os.waitpid(child, 0)
+    store = CheckpointStore(folder)
+    began = time.monotonic()
+    store.open()
+    assert time.monotonic() - began < lease.BEAT_SECONDS / 2
+    monkeypatch.setattr(lease, "DEAD_SECONDS", 1.0)
+    record = folder / ".run" / "owner"
+    record.write_text(json.dumps({"id": "other", "host": "gcn41", "pid": 1, "job": "12"}))
+    other = CheckpointStore(folder)
+    began = time.monotonic()
+    other.open()
+    assert time.monotonic() - began >= 1
+    other.check_owner()
+    began = time.monotonic()
+    last = CheckpointStore(folder)
+    last.open()  # a cell that was run again
+    assert time.monotonic() - began < lease.BEAT_SECONDS / 2
+    with pytest.raises(UsageError, match=f"Process {os.getpid()} on .* has taken .* over"):
+        store.check_owner()
+    store.close()
+    assert "ended" not in json.loads(record.read_text()), "that of the last one"
+    last.close()
+    # One that was frozen all that time finds that there was another.
+    with pytest.raises(UsageError, match="or whose process begins another one"):
+        other.check_owner()
+    other.close()
+
+
+def test_a_run_that_was_frozen_finds_the_other_and_writes_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(UsageError, match="Job 12 on gcn41 has taken"), Run(folder=folder) as run:
+        for epoch in run.epochs(3):
+            run.step += 1
+            if epoch == 1:
+                run._written.result()
+                kept = {path: path.read_bytes() for path in checkpoints(folder)}
+                record = {"id": "other", "host": "gcn41", "pid": 1, "job": "12"}
+                (folder / ".run" / "owner").write_text(json.dumps(record))
+    assert {path: path.read_bytes() for path in checkpoints(folder)} == kept
+    assert not (folder / "DONE").exists() and (folder / ".run" / "owner").exists()

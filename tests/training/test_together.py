@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.training import Run, World, distributed
 from tests.training.loops import digest
+from tests.training.site import torch_site
 
 #: Processes are copies of this one, on a machine that may be busy.
 pytestmark = [pytest.mark.usefixtures("torch"), pytest.mark.timeout(400)]
@@ -89,6 +93,23 @@ def test_a_part_of_the_state_each_is_written_by_four_and_read_by_two(tmp_path: P
     assert spawned(2, tmp_path / "run", 4, function=train_sharded)["from"] == 3
 
 
+@pytest.mark.faults
+def test_torchrun_starts_them_as_well(tmp_path: Path) -> None:
+    program = Path(__file__).parents[1] / "batch" / "kit_training.py"
+    paths = os.pathsep.join([str(torch_site().resolve()), str(program.parents[2])])
+    own = {"JUPYTER_HPC_CHECKPOINTS": str(tmp_path / "run"), "JUPYTER_HPC_OUTPUT": str(tmp_path)}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*torchrun, "--nproc-per-node", "2", str(program)], timeout=200, capture_output=True,
+        text=True, env={**os.environ, **own, "PYTHONPATH": paths, "EPOCHS": "1", "PLAIN": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads((tmp_path / f"result-{n}.json").read_text()) for n in (0, 1))
+    assert first["weights"] == second["weights"] and first["seen"] != second["seen"]
+    assert (tmp_path / "run" / "DONE").exists()
+    assert not (tmp_path / "run" / ".meetings").exists()  # they meet where torchrun says
+
+
 def test_processes_that_have_unequal_shares_are_told_so(tmp_path: Path) -> None:
     def unequal(world: World) -> None:
         with Run(folder=tmp_path / "run") as run:
@@ -97,6 +118,19 @@ def test_processes_that_have_unequal_shares_are_told_so(tmp_path: Path) -> None:
 
     with pytest.raises(Exception, match=r"not at the same step: one at 3, one at 4"):
         spawned(2, function=unequal)
+
+
+def test_what_others_print_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    def shown(world: World) -> int:
+        # One write: the halves of two lines could mix where nothing is gathered.
+        sys.stdout.write(f"printed by {world.rank}\n")
+        return world.size
+
+    assert spawned(2, function=shown) == 2
+    assert capfd.readouterr().out == "printed by 0\n"
+    with distributed(every_rank_prints=True) as world:
+        world.spawn(shown, processes=2)
+    assert sorted(capfd.readouterr().out.splitlines()) == ["printed by 0", "printed by 1"]
 
 
 def test_a_failure_of_the_leader_is_said_by_all(tmp_path: Path) -> None:

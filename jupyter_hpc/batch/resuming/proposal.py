@@ -95,8 +95,8 @@ class _NoTraining(Exception):
 
 
 _BY_HAND = {
-    "lightning": "Its Trainer saves and loads by itself once it is asked to.",
-    "transformers": "The Trainer saves and loads by itself once it is asked to.",
+    "lightning": "Its Trainer takes one more callback, and fit one more argument.",
+    "transformers": "The Trainer takes one more callback, inside of `with FrameworkRun()`.",
 }
 
 

@@ -1,4 +1,7 @@
-"""The few lines that make a training go on, to be written by hand."""
+"""The few lines that make a training go on, to be written by hand.
+
+Those for frameworks stand in docs/users/training.md as well, where the tests run them.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,35 @@ with Run(model=model, optimizer=optimizer, every="10 min") as run:
             ...
 """
 _LIGHTNING = """\
-import os
-folder = os.environ.get("JUPYTER_HPC_CHECKPOINTS", "checkpoints")
-last = os.path.join(folder, "last.ckpt")
-saving = ModelCheckpoint(dirpath=folder, save_last=True)
-trainer = Trainer(..., callbacks=[saving])
-trainer.fit(model, ..., ckpt_path=last if os.path.exists(last) else None)
+from jupyter_hpc.training.lightning import RunCheckpoint
+from lightning import Trainer
+
+trainer = Trainer(max_epochs=EPOCHS, callbacks=[RunCheckpoint(every="10 min")])
+trainer.fit(model, loader, ckpt_path="last")
 """
 _TRANSFORMERS = """\
-import os
-from transformers.trainer_utils import get_last_checkpoint
-folder = os.environ.get("JUPYTER_HPC_CHECKPOINTS", "checkpoints")
-os.makedirs(folder, exist_ok=True)
-arguments = TrainingArguments(folder, save_strategy="epoch", save_total_limit=2)
-trainer = Trainer(model, arguments, ...)
-trainer.train(resume_from_checkpoint=get_last_checkpoint(folder))
+from jupyter_hpc.training import FrameworkRun
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
+
+class GoOn(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        if run.after_step(state.global_step, more=state.global_step < state.max_steps):
+            control.should_save = True
+            control.should_training_stop = run.is_over
+
+    def on_save(self, args, state, control, **kwargs):
+        run.seal(f"checkpoint-{state.global_step}", state.global_step)
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        run.log(state.global_step, int(state.epoch), **logs)
+
+
+with FrameworkRun(every="10 min") as run:
+    arguments = TrainingArguments(
+        run.folder, num_train_epochs=EPOCHS, save_strategy="epoch", save_total_limit=2
+    )
+    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[GoOn()])
+    trainer.train(resume_from_checkpoint=run.newest())
 """
 RECIPES = {"torch": _TORCH, "lightning": _LIGHTNING, "transformers": _TRANSFORMERS}

@@ -12,6 +12,7 @@ from jupyter_hpc.batch.resuming.proposal import Proposal, propose
 from tests.batch.notebooks import converted
 from tests.batch.resuming.test_same_training import parsed, patched
 from tests.batch.resuming.trainings import MODEL, PLAIN, SETUP, TRAININGS
+from tests.training.recipes import recipe
 
 LOOP = """\
 for epoch in range(3):
@@ -114,12 +115,14 @@ def test_what_is_saved_at_the_end_or_never_loaded_is_said() -> None:
 def test_frameworks_get_their_recipe() -> None:
     lightning = proposed("import lightning as L", "L.Trainer(max_epochs=3).fit(model)")
     assert (lightning.framework, lightning.edits) == ("lightning", ())
-    assert "ckpt_path=" in lightning.recipe
+    assert lightning.recipe == recipe("Lightning")  # which the tests of the kit run
     trainer = proposed("from transformers import Trainer", "t = Trainer(model)\nt.train()")
     assert trainer.framework == "transformers"
-    assert "resume_from_checkpoint=" in trainer.recipe
-    for recipe in (lightning.recipe, trainer.recipe, proposed(SETUP, MODEL, LOOP, LOOP).recipe):
-        compile(recipe, "recipe", "exec")
+    assert trainer.recipe == recipe("Hugging Face Trainer")
+    compile(proposed(SETUP, MODEL, LOOP, LOOP).recipe, "recipe", "exec")
+    for found in (lightning, trainer):
+        lines = found.recipe.splitlines()
+        assert propose(parsed([*lines[:1], found.recipe])) is None, "with them, all is well"
 
 
 def test_progress_bars_and_counts_stay_right() -> None:
@@ -207,5 +210,8 @@ def test_a_chain_that_would_begin_at_zero_is_refused_with_the_way_out() -> None:
         assert "jupyter-hpc submit 'a b.ipynb' --apply" in said.hint
     (said,) = long_run_findings(job, code, proposed(SETUP, MODEL, LOOP, LOOP))
     assert "several trainings" in said.hint and "`with Run(" in said.hint
+    trainer = "from transformers import Trainer\nTrainer(model).train()"
+    (said,) = long_run_findings(job, trainer, proposed(trainer))
+    assert "--propose shows them" in said.hint and "`with Run(" not in said.hint
     lightning = "import lightning as L\nL.Trainer().fit(model)"
     assert list(long_run_findings(job, lightning, proposed(lightning))) == []
