@@ -31,16 +31,19 @@ class Progress(Watcher):
         self._sure = sure
         self._dry = dry
         self._live = sys.stderr.isatty()
-        self._began = time.monotonic()
+        self._began = self._connected = time.monotonic()
         self._shown = 0.0
         self._plan = Plan(0, 0, 0, ())
-        self._size = 0
+        self._size = self._kept = 0
+        self._moved = 0  #: over all connections
         self._answer: bool | None = None
         self.extras: tuple[str, ...] = ()
 
     def planned(self, plan: Plan) -> bool:
-        self._plan, self._size = plan, 0
-        self._began = time.monotonic()
+        self._plan, self._size, self._kept = plan, 0, 0
+        self._connected = time.monotonic()
+        if not self._moved:
+            self._began = self._connected
         self.extras = plan.extras
         if not self._delete or not plan.extras:
             return False
@@ -62,21 +65,25 @@ class Progress(Watcher):
             return False
         return click.confirm(f"Delete {counted(len(extras))}?", err=True)
 
+    def kept(self, entry: Entry, size: int) -> None:
+        self._kept += size
+
     def moved(self, entry: Entry, size: int) -> None:
         self._size += size
+        self._moved += size
         now = time.monotonic()
         if not self._live or self._dry or now - self._shown < _PAUSE:
             return
         self._shown = now
-        took = max(now - self._began, 0.01)
-        rate = self._size / took
+        took = max(now - self._connected, 0.01)
+        rate, there = self._size / took, self._size + self._kept
         words = [
-            f"{100 * self._size // max(self._plan.size, 1):3d} %",
-            f"{data_size(self._size)} of {data_size(self._plan.size)}",
+            f"{100 * there // max(self._plan.size, 1):3d} %",
+            f"{data_size(there)} of {data_size(self._plan.size)}",
             f"{data_size(rate)}/s",
         ]
         if rate > 0 and took > 1:
-            words.append(f"{duration((self._plan.size - self._size) / rate)} left")
+            words.append(f"{duration((self._plan.size - there) / rate)} left")
         name = printable(entry.path, 200).rpartition("/")[2]
         self._line("  ".join([*words, name[:40]]))
 
@@ -105,7 +112,9 @@ class Progress(Watcher):
             )
         else:
             took = time.monotonic() - self._began
-            rate = f" in {took:.1f} s, {data_size(size / max(took, 0.001))}/s" if size else ""
+            rate = f" in {took:.1f} s" if size else ""
+            if self._moved:
+                rate += f", {data_size(self._moved / max(took, 0.001))}/s"
             sure = ", verified by SHA-256" if size else ""
             copied = f"{counted(len(files))} copied to {self._where}"
             if files:

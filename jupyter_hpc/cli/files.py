@@ -17,6 +17,7 @@ from jupyter_hpc.cli.file_progress import Progress
 from jupyter_hpc.cli.hosts import ClusterRunner, open_cluster, open_transfer_host
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.files import transfer as files
+from jupyter_hpc.connect.files.channel import agent_line
 from jupyter_hpc.connect.files.frames import Wire
 from jupyter_hpc.connect.files.listing import Source
 from jupyter_hpc.connect.files.moving import transfer
@@ -191,7 +192,7 @@ async def _open(profile: Profile, via: str) -> AsyncIterator[ClusterRunner]:
         if via == "transfer" or (via == "auto" and host and not cluster.over_session):
             other = await stack.enter_async_context(open_transfer_host(profile))
             try:
-                await other.log_in()
+                await other.log_in(agent_line())
             except Unreachable as error:
                 if via == "transfer":
                     raise

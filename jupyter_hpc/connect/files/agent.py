@@ -7,10 +7,9 @@ connection. It changes nothing but what is below the folder that it is told to w
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
-from jupyter_hpc.connect.files.frames import READY, Broken, Wire
+from jupyter_hpc.connect.files.frames import READY, Broken, Descriptor, Reader, Wire, widen
 from jupyter_hpc.connect.files.listing import Entry, Listing, Source, expanded, matching
 from jupyter_hpc.connect.files.receiver import Receiver
 from jupyter_hpc.connect.files.sender import Sender
@@ -114,13 +113,14 @@ def named_reason(error: OSError) -> str:
     )
 
 
-def main() -> None:
-    """Serve on stdin and stdout, until they end."""
-    out = sys.stdout.buffer
-    out.write(READY)
-    out.flush()
+def main(reader: Reader) -> None:
+    """Serve on stdin, which `reader` reads, and stdout, until they end."""
+    for end in (0, 1):
+        widen(end)
+    writer = Descriptor(1)
+    writer.write(READY)
     try:
-        Agent(Wire(sys.stdin.buffer, out)).serve()
+        Agent(Wire(reader, writer)).serve()
     except Broken:
         # Python's own flush at exit would complain of a reader that is gone.
         os._exit(0)

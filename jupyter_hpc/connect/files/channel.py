@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from io import BufferedReader, FileIO
 from typing import Protocol
 
 from jupyter_hpc.connect.files.bundle import LOWEST_PYTHON, NO_PYTHON, agent_argv, packed_agent
-from jupyter_hpc.connect.files.frames import READY, Wire
+from jupyter_hpc.connect.files.frames import READ_BYTES, READY, Data, Descriptor, Wire, widen
 from jupyter_hpc.connect.ssh.interfaces import RemoteProcess
 from jupyter_hpc.connect.ssh.runner import Marker, command_line, script_for
 from jupyter_hpc.errors import CommandFailed, CommandMissing, Unreachable
@@ -87,7 +89,18 @@ class Streams:
 
     def read(self, size: int) -> bytes:
         """So many bytes; fewer only at the end."""
-        pieces: list[bytes] = []
+        return b"".join(self._next(size))
+
+    def readinto(self, room: memoryview) -> int:
+        """Fill `room`; how much of it was filled, which is less only at the end."""
+        filled = 0
+        for piece in self._next(len(room)):
+            room[filled : filled + len(piece)] = piece
+            filled += len(piece)
+        return filled
+
+    def _next(self, size: int) -> Iterator[Data]:
+        """The next `size` bytes in the pieces in which they came."""
         while size:
             with self._changed:
                 # No more is waited for than is let in.
@@ -95,38 +108,40 @@ class Streams:
                 self._changed.wait_for(lambda: self._size >= self._wanted or self._ended)
                 if not self._arrived:
                     break
-                size -= self._take(pieces, size)
+                pieces = self._taken(size)
                 go_on = self._held_up and self._size < _MAX_WAITING_BYTES // 2
                 if go_on:
                     self._held_up = False
             if go_on:
                 self._call(self._process.resume_reading)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            size -= sum(map(len, pieces))
+            yield from pieces
 
-    def _take(self, pieces: list[bytes], size: int) -> int:
-        """Move up to `size` bytes of what has arrived; only what is moved is copied."""
+    def _taken(self, size: int) -> list[Data]:
+        """Up to `size` bytes of what has arrived, which are no longer here."""
+        pieces: list[Data] = []
         taken = 0
         while self._arrived and taken < size:
             first = self._arrived[0]
             end = min(len(first), self._start + size - taken)
             whole = self._start == 0 and end == len(first)
-            pieces.append(first if whole else first[self._start : end])
+            pieces.append(first if whole else memoryview(first)[self._start : end])
             taken += end - self._start
             if end == len(first):
                 self._arrived.popleft()
                 end = 0
             self._start = end
         self._size -= taken
-        return taken
+        return pieces
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: Data) -> None:
         """Send it; waits while much is on its way. Raises OSError at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._leaving < _MAX_WAITING_BYTES or self._ended)
             if self._ended:
                 raise BrokenPipeError
             self._leaving += len(data)
-        self._call(self._write_now, data)
+        self._call(self._write_now, bytes(data))
 
     def flush(self) -> None:
         """Nothing waits in this object."""
@@ -140,18 +155,23 @@ class Streams:
         self._on_closed(None)
 
 
+def agent_line() -> str:
+    """The command line that starts the far end, for any login shell."""
+    return command_line(script_for(agent_argv(), Marker("files")))
+
+
 @contextlib.asynccontextmanager
 async def open_agent(starter: Starter) -> AsyncIterator[Wire]:
     """The far end of a transfer, started on the host; it ends with this context.
 
     Raises ConnectError, CommandMissing where there is no Python, and CommandFailed.
     """
-    argv = agent_argv()
-    record_command(argv, starter.host)
-    process = await starter.start(command_line(script_for(argv, Marker("files"))))
+    record_command(agent_argv(), starter.host)
+    packing = asyncio.ensure_future(asyncio.to_thread(packed_agent))
+    process = await starter.start(agent_line())
     streams: Streams | None = None
     try:
-        process.write(packed_agent())
+        process.write(await packing)
         try:
             begun = await within(process.skip_past(READY), _START_SECONDS)
         except (TimeoutError, asyncio.TimeoutError):
@@ -161,12 +181,29 @@ async def open_agent(starter: Starter) -> AsyncIterator[Wire]:
             ) from None
         if not begun:
             raise _not_begun(starter.host, process)
-        streams = Streams(process)
-        yield Wire(streams, streams)
+        descriptors = process.detach()
+        if descriptors is not None:
+            yield _wire_of(*descriptors)
+        else:
+            streams = Streams(process)
+            yield Wire(streams, streams)
     finally:
         if streams is not None:
             streams.end()
         process.close()
+
+
+def _wire_of(stdin: int, stdout: int) -> Wire:
+    """A wire past the event loop; it is the thread's to close, which may wait for it."""
+    for end in (stdin, stdout):
+        widen(end)
+    reader = BufferedReader(FileIO(stdout), READ_BYTES)
+
+    def close() -> None:
+        reader.close()
+        os.close(stdin)
+
+    return Wire(reader, Descriptor(stdin), close)
 
 
 def _not_begun(host: str, process: RemoteProcess) -> Exception:

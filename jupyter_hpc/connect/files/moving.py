@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar
 
 from jupyter_hpc.connect.files.channel import Starter, open_agent
 from jupyter_hpc.connect.files.frames import Broken, Refused, Wire
-from jupyter_hpc.connect.files.sftp_channel import open_sftp
 from jupyter_hpc.errors import CommandError, CommandFailed, ConnectError, Unreachable
 
 _log = logging.getLogger(__name__)
@@ -47,17 +46,29 @@ class _Opening:
                 except CommandError as refusal:
                     wire = await self._instead(stack, refusal)
             else:
-                wire = await stack.enter_async_context(open_sftp(self._starter))
+                wire = await self._sftp(stack)
             yield wire
 
     async def _instead(self, stack: contextlib.AsyncExitStack, refusal: CommandError) -> Wire:
         try:
-            wire = await stack.enter_async_context(open_sftp(self._starter))
+            wire = await self._sftp(stack)
         except ConnectError as error:
             raise CommandFailed(f"{refusal.message} {error.message}", refusal.hint) from error
         self._only_sftp = True
         _log.info("files go over SFTP: %s", refusal.message)
         return wire
+
+    async def _sftp(self, stack: contextlib.AsyncExitStack) -> Wire:
+        from jupyter_hpc.connect.files.sftp_channel import open_sftp  # late: seldom wanted
+
+        return await stack.enter_async_context(open_sftp(self._starter))
+
+
+def _worked(work: Callable[[Wire], T], wire: Wire) -> T:
+    try:
+        return work(wire)
+    finally:
+        wire.close()
 
 
 async def transfer(
@@ -73,7 +84,7 @@ async def transfer(
         try:
             async with opening.far_end() as wire:
                 begun = True
-                return await asyncio.to_thread(work, wire)
+                return await asyncio.to_thread(_worked, work, wire)
         except Refused as error:
             raise CommandFailed(f"{starter.host} says: {error}.", "Check the path.") from error
         except (Broken, Unreachable) as error:

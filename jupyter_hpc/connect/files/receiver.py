@@ -29,6 +29,7 @@ from jupyter_hpc.connect.files.frames import (
     SMALL_BYTES,
     WOULD,
     Broken,
+    Data,
     Wire,
 )
 from jupyter_hpc.connect.files.listing import Entry
@@ -41,13 +42,17 @@ from jupyter_hpc.connect.files.tree import (
     reason,
 )
 
-Progress = Callable[[int, int], None]
+#: progress(index, bytes, kept): so many more bytes of an entry have come, or were there.
+Progress = Callable[[int, int, bool], None]
 
 _SECOND = 10**9
 
 
 class Receiver:
-    """Writes the entries of one listing below `tree`. `depth`: see tree.leads_inside."""
+    """Writes the entries of one listing below `tree`. `depth`: see tree.leads_inside.
+
+    Entries of `refused` are not taken, for the reason that it has.
+    """
 
     def __init__(
         self,
@@ -55,7 +60,9 @@ class Receiver:
         entries: Sequence[Entry],
         depth: int,
         progress: Progress | None = None,
+        refused: Mapping[int, str] | None = None,
     ) -> None:
+        self._refused = refused or {}
         self._tree = tree
         self._entries = entries
         self._depth = depth
@@ -89,6 +96,8 @@ class Receiver:
     def _want(self, index: int, checksum: bool, twins: Mapping[int, str]) -> Any:
         entry = self._entries[index]
         try:
+            if index in self._refused:
+                raise BadName(self._refused[index])
             if index in twins:
                 raise BadName(f"{twins[index]!r} is the same name here")
             parts = self._parts[index] = checked_parts(entry.path)
@@ -151,7 +160,7 @@ class Receiver:
             elif kind == BEGIN:
                 self._grow(wire, index, OFFSET.unpack(payload)[1])
             elif kind == FAULT:
-                self._fail(wire, index, payload[4:].decode("utf-8", "replace"))
+                self._fail(wire, index, _words(payload))
             elif kind == SAME:
                 self.same += 1
             elif kind == WOULD:
@@ -170,15 +179,13 @@ class Receiver:
         wire.send_value(closing)
         return closing
 
-    def _index(self, payload: bytes) -> int:
+    def _index(self, payload: Data) -> int:
         (index,) = INDEX.unpack(payload[:4])
         if index >= len(self._entries) or index not in self._parts:
             raise Broken("a file came that was not announced")
         return int(index)
 
-    def _try(
-        self, wire: Wire, index: int, write: Callable[[int, bytes], None], data: bytes
-    ) -> None:
+    def _try(self, wire: Wire, index: int, write: Callable[[int, Data], None], data: Data) -> None:
         try:
             write(index, data)
         except OSError as error:
@@ -194,7 +201,7 @@ class Receiver:
             self.failed[index] = why
             wire.send_value({"failed": index})
 
-    def _small(self, index: int, payload: bytes) -> None:
+    def _small(self, index: int, payload: Data) -> None:
         entry, parts = self._entries[index], self._parts[index]
         if entry.kind == "d":
             # Its permissions come last: it may be one that nobody may write to.
@@ -205,7 +212,7 @@ class Receiver:
                 raise BadName("it is a link that leads out of the folder")
             self._tree.link(parts, entry.link)
         else:
-            data = payload[36:]
+            data = memoryview(payload)[36:]
             if len(data) != entry.size or hashlib.sha256(data).digest() != payload[4:36]:
                 raise BadName("what arrived is not what was sent")
             fd = self._tree.open_new(parts)
@@ -227,7 +234,7 @@ class Receiver:
             fd, digest = self._begin(parts, offset)
         except OSError as error:
             self._fail(wire, index, reason(error))
-        self._tell(index, offset)
+        self._tell(index, offset, kept=True)
         size = offset
         try:
             while True:
@@ -270,11 +277,11 @@ class Receiver:
         return fd, digest
 
     def _end(
-        self, wire: Wire, index: int, fd: int, size: int, kind: bytes, payload: bytes, got: bytes
+        self, wire: Wire, index: int, fd: int, size: int, kind: bytes, payload: Data, got: bytes
     ) -> None:
         entry, parts = self._entries[index], self._parts[index]
         if kind == FAULT:
-            self._fail(wire, index, payload[4:].decode("utf-8", "replace"))
+            self._fail(wire, index, _words(payload))
         elif kind != END:
             raise Broken("a frame came out of order")
         elif index not in self.failed and (size != entry.size or payload not in (b"", got)):
@@ -307,9 +314,9 @@ class Receiver:
         if os.utime not in os.supports_fd:
             os.utime(os.path.join(self._tree.root, *parts), ns=(entry.mtime, entry.mtime))
 
-    def _tell(self, index: int, size: int) -> None:
+    def _tell(self, index: int, size: int, *, kept: bool = False) -> None:
         if self._progress is not None and size:
-            self._progress(index, size)
+            self._progress(index, size, kept)
 
     def extras(self) -> list[str]:
         """What is below the root and was not announced, folders after what they hold."""
@@ -336,7 +343,12 @@ class Receiver:
                 found.append(path)
 
 
-def _write(fd: int, data: bytes) -> None:
+def _words(payload: Data) -> str:
+    """The reason that follows the number of a file."""
+    return bytes(payload[4:]).decode("utf-8", "replace")
+
+
+def _write(fd: int, data: Data) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jupyter_hpc.connect.files.frames import (
     BEGIN,
-    BLOCK_BYTES,
-    DATA,
     END,
     FAULT,
     INDEX,
@@ -28,8 +27,8 @@ from jupyter_hpc.connect.files.frames import (
 from jupyter_hpc.connect.files.listing import Entry
 from jupyter_hpc.connect.files.tree import reason
 
-#: progress(index, bytes): so many more bytes of an entry are on their way.
-Progress = Callable[[int, int], None]
+#: progress(index, bytes, kept): so many more bytes of an entry are on their way, or were there.
+Progress = Callable[[int, int, bool], None]
 
 
 class _Changed(Exception):
@@ -129,23 +128,21 @@ class Sender:
             # Without a sum the other end knows by other signs that it is of this very file.
             if not want[2] or known.hexdigest() == want[2]:
                 digest, offset = known, want[1]
-                self._tell(index, offset)
+                self._tell(index, offset, kept=True)
             else:
                 os.lseek(fd, 0, os.SEEK_SET)
         before = os.fstat(fd)
         self._wire.send(BEGIN, OFFSET.pack(index, offset))
-        left = entry.size - offset
+        left, room = entry.size - offset, self._wire.room()
         while left:
             if index in self._refused:
                 self._fault(INDEX.pack(index), "it was given up")
                 return
-            data = os.read(fd, min(left, BLOCK_BYTES))
-            if not data:
-                raise _Changed
-            digest.update(data)
-            self._wire.send(DATA, data)
-            left -= len(data)
-            self._tell(index, len(data))
+            size = _read_into(fd, room[:left])
+            digest.update(room[:size])
+            self._wire.send_room(size, fd)
+            left -= size
+            self._tell(index, size)
         after = os.fstat(fd)
         # What only grew, such as a log, is whole up to where it was announced.
         if after.st_mtime_ns != before.st_mtime_ns and after.st_size <= entry.size:
@@ -153,18 +150,29 @@ class Sender:
         self._wire.send(END, digest.digest())
 
     def _digest(self, fd: int, size: int) -> Any:
-        digest = hashlib.sha256()
+        digest, room = hashlib.sha256(), self._wire.room()
         while size:
-            data = os.read(fd, min(size, BLOCK_BYTES))
-            if not data:
-                raise _Changed
-            digest.update(data)
-            size -= len(data)
+            taken = _read_into(fd, room[:size])
+            digest.update(room[:taken])
+            size -= taken
         return digest
 
-    def _tell(self, index: int, size: int) -> None:
+    def _tell(self, index: int, size: int, *, kept: bool = False) -> None:
         if self._progress is not None:
-            self._progress(index, size)
+            self._progress(index, size, kept)
+
+
+def _read_into(fd: int, room: memoryview) -> int:
+    """Read what comes next of a file; how much it was. _Changed at its end."""
+    if sys.platform != "win32":
+        size = os.readv(fd, (room,))
+    else:
+        data = os.read(fd, len(room))
+        size = len(data)
+        room[:size] = data
+    if not size:
+        raise _Changed
+    return size
 
 
 def _vanished(error: OSError) -> str:

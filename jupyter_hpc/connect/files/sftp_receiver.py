@@ -186,11 +186,11 @@ class SftpReceiver:
             if index not in self._announced:
                 raise Broken("a file came that was not announced")
             if kind == SMALL:
-                self._small.append((index, payload[36:]))
+                self._small.append((index, bytes(payload[36:])))
             elif kind == BEGIN:
                 self._grow(wire, index, OFFSET.unpack(payload)[1])
             elif kind == FAULT:
-                self._fail(wire, index, payload[4:].decode("utf-8", "replace"))
+                self._fail(wire, index, bytes(payload[4:]).decode("utf-8", "replace"))
             elif kind == SAME:
                 self._same += 1
             elif kind == WOULD:
@@ -321,14 +321,14 @@ class SftpReceiver:
                 break
             for at in range(0, len(payload), PIECE_BYTES):
                 if index not in self.failed:
-                    piece = payload[at : at + PIECE_BYTES]
+                    piece = bytes(payload[at : at + PIECE_BYTES])
                     waiting.append(self._client.ask_write(handle, size + at, piece))
             size += len(payload)
             if len(waiting) > WINDOW:
                 self._all_done(wire, index, waiting[: WINDOW // 2])
                 del waiting[: WINDOW // 2]
         if kind == FAULT:
-            self._fail(wire, index, payload[4:].decode("utf-8", "replace"))
+            self._fail(wire, index, bytes(payload[4:]).decode("utf-8", "replace"))
         elif kind != END or size != entry.size:
             raise Broken("a frame came out of order")
         if not handle:
@@ -336,7 +336,9 @@ class SftpReceiver:
         # What could not be written, or was given up, would only take room.
         if self._all_done(wire, index, [*waiting, *self._ask_settle(handle, entry)]):
             number = self._client.ask_replace(part, self._path(entry.path))
-            if self._all_done(wire, index, [number]) and self._is_whole(entry, offset, payload):
+            if self._all_done(wire, index, [number]) and self._is_whole(
+                entry, offset, bytes(payload)
+            ):
                 self._done.append(index)
                 return
             self._fail(wire, index, "what is there is not what was sent")

@@ -13,7 +13,7 @@ import secrets
 from typing import Any
 
 from jupyter_hpc.connect.ssh.interfaces import RemoteProcess
-from jupyter_hpc.connect.ssh.pipe import HIGH_WATER_BYTES, LOW_WATER_BYTES, Receiving
+from jupyter_hpc.connect.ssh.receiving import HIGH_WATER_BYTES, LOW_WATER_BYTES, Receiving
 from jupyter_hpc.errors import Unreachable
 from jupyter_hpc.waiting import within
 

@@ -68,6 +68,10 @@ class Watcher:
     def moved(self, entry: Entry, size: int) -> None:
         """So many more bytes of the entry have been moved."""
 
+    def kept(self, entry: Entry, size: int) -> None:
+        """So many bytes of the entry had arrived before, and are not moved again."""
+        self.moved(entry, size)
+
 
 def push(
     wire: Wire, sources: Sequence[Source], root: str, options: Options, watcher: Watcher
@@ -98,9 +102,7 @@ def push(
     _check_room(plan.size, answer.get("free"), "there")
     delete = watcher.planned(plan)
     wire.send_value("go")
-    sender = Sender(
-        wire, entries, listing.places, lambda index, size: watcher.moved(entries[index], size)
-    )
+    sender = Sender(wire, entries, listing.places, _telling(watcher, entries))
     closing = sender.send(wanted, dry=options.dry)
     outcome = _outcome(entries, listing.left, wanted, closing)
     if delete and plan.extras and not options.dry:
@@ -119,7 +121,7 @@ def pull(
 ) -> Outcome:
     """Bring sources of the far end (path, and name below `root`; None: their own) here.
 
-    `limits` are the most bytes of each that is a file.
+    `limits` are the most bytes of each, all of which are files then: nothing else is taken.
     """
     most = limits if limits is not None else [-1] * len(sources)
     asked = [[*source, limit] for source, limit in zip(sources, most, strict=True)]
@@ -132,7 +134,8 @@ def pull(
         tree,
         entries,
         0 if options.contents else 1,
-        lambda index, size: watcher.moved(entries[index], size),
+        _telling(watcher, entries),
+        _beyond(entries, sources, limits) if limits is not None else None,
     )
     try:
         wanted = receiver.wanted(checksum=options.checksum)
@@ -149,6 +152,15 @@ def pull(
     if delete and plan.extras and not options.dry:
         _note_deleted(outcome, plan.extras, remove_all(tree, list(plan.extras)))
     return outcome
+
+
+def _telling(watcher: Watcher, entries: Sequence[Entry]) -> Callable[[int, int, bool], None]:
+    """Hands progress on to whoever watches."""
+
+    def tell(index: int, size: int, kept: bool) -> None:
+        (watcher.kept if kept else watcher.moved)(entries[index], size)
+
+    return tell
 
 
 def look(wire: Wire, path: str) -> tuple[str, str]:
@@ -173,6 +185,18 @@ def _checked_entries(answer: Any) -> list[Entry]:
     ):
         raise Broken("the list of files cannot be read")
     return entries
+
+
+def _beyond(
+    entries: Sequence[Entry], sources: Sequence[tuple[str, str | None]], limits: Sequence[int]
+) -> dict[int, str]:
+    """The entries that are not what was asked for: the far end is not taken at its word."""
+    most = {name: limit for (_, name), limit in zip(sources, limits, strict=True)}
+    return {
+        index: "it is more than was announced"
+        for index, entry in enumerate(entries)
+        if entry.size > most.pop(entry.path, -1) or entry.kind != "f"
+    }
 
 
 def _checked_wanted(answer: Any, entries: Sequence[Entry]) -> list[Any]:

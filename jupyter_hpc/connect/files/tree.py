@@ -28,7 +28,7 @@ _WINDOWS = re.compile(
     r'[<>:"|?*\\\x00-\x1f]|[ .]$|^(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?$', re.I
 )
 
-#: A descriptor, or a path where there are none; in the words of Python 3.8.
+#: A descriptor, or a path where there are none; in the words of Python 3.9.
 Folder = Union[int, str]  # noqa: UP007
 
 
@@ -96,6 +96,8 @@ class Tree:
     def __init__(self, root: str) -> None:
         self.root = root
         self._open: tuple[str, Folder] | None = None
+        #: A folder that was not there when it was last looked for.
+        self._missing: str | None = None
         self._new_name = f".jhpc-{secrets.token_hex(8)}.part"
 
     def close(self) -> None:
@@ -111,13 +113,20 @@ class Tree:
         path = "/".join(parts)
         if self._open is not None and self._open[0] == path:
             return self._open[1]
+        if path == self._missing and not make:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         self.close()
+        self._missing = None
         here: Folder = (
             os.open(self.root, _FOLDER & ~getattr(os, "O_NOFOLLOW", 0)) if _AT else (self.root)
         )
         try:
             for part in parts:
                 here = _step(here, part, make)
+        except FileNotFoundError:
+            _close(here)
+            self._missing = path
+            raise
         except BaseException:
             _close(here)
             raise

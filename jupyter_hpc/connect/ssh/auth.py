@@ -38,6 +38,9 @@ _MAX_BANNER_CHARACTERS = 8000
 _TOUCH_NOTICE_SECONDS = 1.0
 _MAX_SIGNING_SECONDS = 60.0
 
+#: How keys begin in what was tried.
+_KEY = "key "
+
 #: No site asks more often, nor for more at once.
 _MAX_ROUNDS = 20
 _MAX_FIELDS = 20
@@ -67,6 +70,7 @@ class Client(asyncssh.SSHClient):
         self.notes: list[str] = []
         #: Whether a person had to answer for the login to succeed.
         self.needed_person = False
+        self._asked = False
         #: A question is open at this moment; time does not count against the handshake.
         self.asking = False
         #: An agent is at work; a key in a token may wait for a finger.
@@ -234,6 +238,12 @@ class Client(asyncssh.SSHClient):
             f"it there. {left:.0f} s left."
         )
 
+    @property
+    def used_keys_alone(self) -> bool:
+        """Whether a key was all that the login needed: no answer, no touch, no passphrase."""
+        by_key = bool(self.tried) and all(each.startswith(_KEY) for each in self.tried)
+        return by_key and not (self._asked or self.needed_person or self._ring.unlocked)
+
     async def unlock(self, path: str) -> asyncssh.SSHKey | None:
         """The key of a file with a passphrase; see keys.LockedKeyPair."""
         if not self._prompter.can_ask:
@@ -284,7 +294,7 @@ class Client(asyncssh.SSHClient):
         return target.max_attempts is None or failed < target.max_attempts
 
     async def _ask(self, question: Question) -> list[str]:
-        self.asking = True
+        self.asking = self._asked = True
         try:
             return await self._prompter.ask(question)
         finally:
@@ -311,7 +321,7 @@ def _name(pair: asyncssh.SSHKeyPair) -> str:
 
 
 def _key(name: str) -> str:
-    return f"key {printable(name, 120)}"
+    return f"{_KEY}{printable(name, 120)}"
 
 
 def _labelled(text: str, who: str) -> str:

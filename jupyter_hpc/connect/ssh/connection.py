@@ -108,6 +108,16 @@ class SshConnection:
                 connection.abort()
 
 
+#: ssh lets two megabytes be on their way to it, so much further away it would be the slower one
+#: (asyncssh: carrier.WINDOW_BYTES).
+_MAX_ALONE_ROUND_TRIP_SECONDS = 0.01
+
+
+def _is_near(hop: Hop, ring: KeyRing) -> bool:
+    place = hop.settings.host, hop.settings.port
+    return ring.round_trips.get(place, float("inf")) <= _MAX_ALONE_ROUND_TRIP_SECONDS
+
+
 class SshLogin(SshConnection):
     """The login host, reached by asyncssh."""
 
@@ -116,6 +126,7 @@ class SshLogin(SshConnection):
     def __init__(self, name: str, hops: Sequence[Hop], ring: KeyRing) -> None:
         super().__init__(name, hops[-1], [hop.connection for hop in reversed(hops[:-1])])
         self.needs_person = any(hop.needed_person for hop in hops)
+        self.keys_alone = len(hops) == 1 and hops[0].keys_alone and _is_near(hops[0], ring)
         self._ring = ring
         self._prompt: asyncio.Future[None] | None = None
 

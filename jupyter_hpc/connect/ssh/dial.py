@@ -42,6 +42,9 @@ _SAID_ELSE_SECONDS = 1.0
 #: (family, address) as the socket module takes it.
 Address = tuple[int, tuple[Any, ...]]
 
+#: A socket, and the seconds that its connection took: one round trip.
+_Connected = tuple[socket.socket, float]
+
 #: Addresses that have answered, by host and port.
 Addresses = dict[tuple[str, int], Address]
 
@@ -54,22 +57,26 @@ async def dial(
     family: int = 0,
     fresh: bool = True,
     remembered: Addresses | None = None,
+    round_trips: dict[tuple[str, int], float] | None = None,
 ) -> socket.socket:
     """A connected TCP socket.
 
     `fresh` begins another attempt every second; without it each address is tried once.
     An address of `remembered` is tried while the name is still being looked up: when a
-    network comes back, its name server is often the last to answer.
+    network comes back, its name server is often the last to answer. `round_trips` is told the
+    seconds of one.
 
     Raises Unreachable, saying what the network said, after `timeout` seconds at most.
     """
     known = remembered if remembered is not None else {}
     race = _Race(host, port, family, fresh, known.get((host, port)))
     try:
-        address, sock = await within(race.run(), timeout)
+        address, sock, seconds = await within(race.run(), timeout)
     except (TimeoutError, asyncio.TimeoutError):
         raise Unreachable(race.silence(timeout)) from None
     known[host, port] = address
+    if round_trips is not None:
+        round_trips[host, port] = seconds
     return _tuned(sock)
 
 
@@ -85,10 +92,10 @@ class _Race:
         self._fresh = fresh
         self._addresses = [remembered] if remembered is not None else []
         self._looked_up = False
-        self._attempts: dict[asyncio.Task[socket.socket], Address] = {}
+        self._attempts: dict[asyncio.Task[_Connected], Address] = {}
         self._refusal: OSError | None = None
 
-    async def run(self) -> tuple[Address, socket.socket]:
+    async def run(self) -> tuple[Address, socket.socket, float]:
         looking = asyncio.create_task(self._look_up())
         turn = 0
         try:
@@ -126,12 +133,12 @@ class _Race:
             new = [address for address in looking.result() if address not in self._addresses]
             self._addresses += new
 
-    def _take_attempts(self, done: set[Any]) -> tuple[Address, socket.socket] | None:
+    def _take_attempts(self, done: set[Any]) -> tuple[Address, socket.socket, float] | None:
         for task in [task for task in self._attempts if task in done]:
             address = self._attempts.pop(task)
             error = task.exception()
             if error is None:
-                return address, task.result()
+                return address, *task.result()
             if isinstance(error, OSError):
                 self._refusal = error
         return None
@@ -157,18 +164,19 @@ class _Race:
         await asyncio.gather(looking, *self._attempts, return_exceptions=True)
         for task in self._attempts:
             if not task.cancelled() and task.exception() is None:
-                task.result().close()
+                task.result()[0].close()
 
 
-async def _connect(address: Address) -> socket.socket:
+async def _connect(address: Address) -> _Connected:
     sock = socket.socket(address[0], socket.SOCK_STREAM)
+    began = time.monotonic()
     try:
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, address[1])
     except BaseException:
         sock.close()
         raise
-    return sock
+    return sock, time.monotonic() - began
 
 
 def _tuned(sock: socket.socket) -> socket.socket:

@@ -26,7 +26,7 @@ from jupyter_hpc.connect.ssh.hostkeys import (
 )
 from jupyter_hpc.connect.ssh.keys import KeyRing, SignIn
 from jupyter_hpc.connect.ssh.prompts import Prompter
-from jupyter_hpc.connect.ssh.settings import Settings, config_files
+from jupyter_hpc.connect.ssh.settings import CIPHERS, Settings, config_files
 from jupyter_hpc.errors import (
     AuthenticationFailed,
     ConnectError,
@@ -39,16 +39,6 @@ from jupyter_hpc.errors import (
 from jupyter_hpc.text import printable
 
 _log = logging.getLogger(__name__)
-
-#: aes128-gcm is the fastest that asyncssh and OpenSSH share, by a factor of almost two.
-CIPHERS = (
-    "aes128-gcm@openssh.com",
-    "aes256-gcm@openssh.com",
-    "chacha20-poly1305@openssh.com",
-    "aes128-ctr",
-    "aes192-ctr",
-    "aes256-ctr",
-)
 
 #: Keepalives hold NAT entries open. They must not end a connection early: the stream
 #: above notices silence within 2 s by itself, and where a new login needs a person the
@@ -75,6 +65,7 @@ class Hop:
     needed_person: bool
     keepalive: tuple[float, int]
     carrier: Tunnel | None = None
+    keys_alone: bool = False  #: the system's ssh would get in as well, and ask nobody
 
 
 async def open_hop(
@@ -107,7 +98,15 @@ async def open_hop(
             connection = await _handshake(client, settings, options, carrier, (timeout, quiet))
             _log.info("logged in to %s as %s; %s", *_login_facts(client, settings))
             _note_sign_in(ring, client, settings, connection.get_server_host_key())
-            return Hop(connection, settings, client.needed_person, keepalive, carrier)
+            alone = through is None and proxy_command is None and client.used_keys_alone
+            return Hop(
+                connection,
+                settings,
+                client.needed_person,
+                keepalive,
+                carrier,
+                alone and _as_ssh_does(settings),
+            )
         except asyncssh.HostKeyNotVerifiable as error:
             if client.unknown_key is None or last_try:
                 raise HostKeyRefused(
@@ -123,6 +122,18 @@ async def open_hop(
             _log.info("login refused: %s", refused.message)
             raise refused from error
     raise AssertionError("the loop returns or raises")
+
+
+def _as_ssh_does(settings: Settings) -> bool:
+    """Whether ssh by itself would do what we do."""
+    openssh = settings.openssh
+    return not (
+        settings.jumps
+        or settings.by_command
+        or openssh.get("controlpath", "none") != "none"
+        or settings.option("Ciphers")
+        or not openssh
+    )
 
 
 def _carrier(sock: socket.socket | None, through: Hop | None) -> Tunnel | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.runner import Runner
@@ -53,6 +53,13 @@ class Said:
     returncode: int | None
 
 
+class Descriptors(NamedTuple):
+    """stdin and stdout of a command as descriptors that block."""
+
+    stdin: int
+    stdout: int
+
+
 class RemoteProcess(BytePipe, Protocol):
     """A command on another host; its stdin and stdout are the pipe."""
 
@@ -97,6 +104,14 @@ class RemoteProcess(BytePipe, Protocol):
 
     async def skip_past(self, marker: bytes) -> bool:
         """Drop output up to and including `marker`; False if it never comes."""
+        ...
+
+    def detach(self) -> Descriptors | None:
+        """Its streams for a thread, past the event loop; whoever takes them closes them.
+
+        For a process that has said nothing that was not heard. None where it has no descriptors
+        of its own: the pipe stays as it is then, and is of no use otherwise.
+        """
         ...
 
 
@@ -147,6 +162,11 @@ class LoginConnection(Connection, Protocol):
     @property
     def needs_person(self) -> bool:
         """A new login would need an answer, so it must never be tried unasked."""
+        ...
+
+    @property
+    def keys_alone(self) -> bool:
+        """Whether the system's own ssh would get in as well, with keys and nothing else."""
         ...
 
     async def wait_silent(self, seconds: float) -> None:

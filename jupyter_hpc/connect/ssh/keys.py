@@ -58,6 +58,8 @@ class KeyRing:
 
     unlocked: dict[str, asyncssh.SSHKey] = field(default_factory=dict)
     addresses: Addresses = field(default_factory=dict)
+    #: Seconds of a round trip to it.
+    round_trips: dict[tuple[str, int], float] = field(default_factory=dict)
     #: When a connection was last made to a host and port that has not greeted yet.
     ungreeted: dict[tuple[str, int], float] = field(default_factory=dict)
     #: How the last login to a host went, by the name that it was asked for.

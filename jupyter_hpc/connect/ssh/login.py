@@ -14,17 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Login
-from jupyter_hpc.connect.ssh import master
 from jupyter_hpc.connect.ssh.connection import SshLogin
 from jupyter_hpc.connect.ssh.dial import dial, greeted
 from jupyter_hpc.connect.ssh.expiring.renewal import refused, require
 from jupyter_hpc.connect.ssh.hop import Hop, open_hop
 from jupyter_hpc.connect.ssh.interfaces import Connection, LoginConnection
 from jupyter_hpc.connect.ssh.keys import KeyRing
+from jupyter_hpc.connect.ssh.openssh import master
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.runner import SshRunner
 from jupyter_hpc.connect.ssh.settings import Settings, Target, resolve, route
-from jupyter_hpc.errors import AuthenticationFailed, CredentialExpired, Unreachable
+from jupyter_hpc.errors import AuthenticationFailed, CredentialExpired, Unreachable, UsageError
 from jupyter_hpc.waiting import finish
 
 _log = logging.getLogger(__name__)
@@ -150,7 +150,14 @@ async def _probe_host(
     door = first.host, first.port
     _wait_for_greeting(door, ring)
     limit = (fresh and first.option("ConnectTimeout")) or times.connect
-    sock = await dial(*door, limit, family=first.family, fresh=fresh, remembered=ring.addresses)
+    sock = await dial(
+        *door,
+        limit,
+        family=first.family,
+        fresh=fresh,
+        remembered=ring.addresses,
+        round_trips=ring.round_trips,
+    )
     try:
         _wait_for_greeting(door, ring)
     except Unreachable:
@@ -219,9 +226,12 @@ async def open_login(
                 reachable = None
             times = _Times(connect_timeout, timeout, quiet if quiet is not None else timeout)
             return await _first(login, hosts, prompter, ring, times, reachable)
-    except BaseException:
+    except BaseException as error:
         if reachable is not None:
             reachable.close()
+        if isinstance(error, UsageError):
+            # The profile's own sentence often says what is missing, such as a running demo.
+            error.hint = "\n  ".join(filter(None, (login.network, error.hint)))
         raise
     if reachable is not None:
         reachable.close()

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import asyncssh
-
 from jupyter_hpc.errors import CommandError, UsageError
 from jupyter_hpc.runner import LocalRunner
 from jupyter_hpc.text import printable
@@ -19,6 +17,16 @@ from jupyter_hpc.text import printable
 _MAX_RESOLVE_SECONDS = 10.0
 
 _MAX_JUMPS = 8
+
+#: aes128-gcm is the fastest that asyncssh and OpenSSH share, by a factor of almost two.
+CIPHERS = (
+    "aes128-gcm@openssh.com",
+    "aes256-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com",
+    "aes128-ctr",
+    "aes192-ctr",
+    "aes256-ctr",
+)
 
 _USER_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 _GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
@@ -87,6 +95,8 @@ async def resolve(target: Target, *, address_only: bool = False) -> Settings:
     `address_only` leaves out what only the ssh program knows, for callers that just
     want to know where the host is. Raises UsageError when the configuration is wrong.
     """
+    import asyncssh  # late: it takes a tenth of a second, which ssh's own connections do without
+
     openssh = {} if address_only else await openssh_settings(target)
     try:
         # client_keys=None: which keys to use is decided in keys.py.

@@ -6,23 +6,23 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import BufferedReader
+from typing import cast
 
-from jupyter_hpc.connect.files.bundle import packed_agent
+from jupyter_hpc.connect.files.bundle import ISOLATED, PROGRAM, packed_agent
 from jupyter_hpc.connect.files.frames import READY, Wire
-
-START = "import sys, zlib; exec(zlib.decompress(sys.stdin.buffer.read(int(sys.argv[1]))))"
 
 
 @contextlib.contextmanager
 def far_end(python: str = sys.executable) -> Iterator[Wire]:
-    argv = [python, "-I", "-c", START, str(len(packed_agent()))]
+    argv = [python, *ISOLATED, "-c", PROGRAM]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(packed_agent())
         process.stdin.flush()
         assert process.stdout.read(len(READY)) == READY
         try:
-            yield Wire(process.stdout, process.stdin)
+            yield Wire(cast(BufferedReader, process.stdout), process.stdin)
         finally:
             with contextlib.suppress(OSError):
                 process.stdin.close()

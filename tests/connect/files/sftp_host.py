@@ -9,7 +9,9 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -46,7 +48,7 @@ def sftp_client() -> Iterator[SftpClient]:
     ) as process:
         assert process.stdin is not None and process.stdout is not None
         try:
-            yield SftpClient(process.stdout, process.stdin)
+            yield SftpClient(cast(BufferedReader, process.stdout), process.stdin)
         finally:
             process.kill()
 

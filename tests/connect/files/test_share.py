@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from jupyter_hpc.connect.files.share import Shared, visit
-from jupyter_hpc.connect.ssh.pipe import Receiving
+from jupyter_hpc.connect.ssh.receiving import Receiving
 from tests.waiting import until
 
 

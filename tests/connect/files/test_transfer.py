@@ -248,6 +248,7 @@ def test_a_hostile_name_is_refused_and_nothing_is_written(tmp_path: Path, path: 
         [small(0, b"good!")],  # more than announced
         [small(7, b"good")],  # never announced
         [(frames.BEGIN, frames.OFFSET.pack(0, 0)), (frames.DATA, b"x" * 100)],
+        [(frames.BEGIN, frames.OFFSET.pack(0, 0)), (frames.DATA, b"x" * (frames.BLOCK_BYTES + 1))],
         [(frames.BEGIN, frames.OFFSET.pack(0, 100))],
         [(b"?", frames.INDEX.pack(0))],
     ],
@@ -263,6 +264,41 @@ def test_a_far_end_that_lies_writes_nothing(
     else:
         assert done.left and not done.moved
     assert not (tmp_path / "root/good").exists()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ["good", "f", 5, 0, 0o644, ""],  # larger
+        ["other", "f", 4, 0, 0o644, ""],  # never asked for
+        ["good", "d", 0, 0, 0o755, ""],
+        ["good", "l", 0, 0, 0, "fine"],
+    ],
+)
+def test_no_more_is_taken_than_was_announced(tmp_path: Path, entry: list[object]) -> None:
+    fine, twice = ["fine", "f", 4, 0, 0o644, ""], ["fine", "f", 4, 1, 0o644, ""]
+    asked = [("/run/good", "good"), ("/run/fine", "fine")]
+    root, fewer = tmp_path / "root", (small(1, b"fine"), (frames.LAST, b""))
+    played = hostile([entry, fine, twice], *fewer)
+    done = pull(played, asked, str(root), Options(contents=True), Heard(), [4, 4])
+    assert done.left == [(entry[0], "it is more than was announced"), ("fine", done.left[0][1])]
+    assert content(root) == {"fine": b"fine"}
+    played = hostile([entry, fine], small(0, b"evil!"), *fewer)
+    with pytest.raises(Broken):
+        pull(played, asked, str(root), Options(contents=True), Heard(), [4, 4])
+    assert content(root) == {"fine": b"fine"}
+
+
+def test_of_a_file_that_grew_only_what_was_announced_comes(
+    wire: Wire, source: Path, tmp_path: Path
+) -> None:
+    asked = [(str(source / "-rf"), "a"), (str(source / "deep/er/big"), "b/c")]
+    done = pull(
+        wire, asked, str(tmp_path / "x"), Options(contents=True, checksum=True), Heard(),
+        [2, 2_000_000],
+    )  # fmt: skip
+    assert done.left == []
+    assert content(tmp_path / "x") == {"a": b"-r", "b": None, "b/c": BIG[:2_000_000]}
 
 
 def test_a_link_of_a_hostile_end_is_not_written_through(tmp_path: Path) -> None:

@@ -23,6 +23,15 @@ async def test_connects_without_delay_of_small_packets() -> None:
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+async def test_a_round_trip_is_measured() -> None:
+    times: dict[tuple[str, int], float] = {}
+    with listener() as server:
+        door = "127.0.0.1", server.getsockname()[1]
+        began = time.monotonic()
+        (await dial(*door, 30, round_trips=times)).close()
+        assert 0 < times[door] <= time.monotonic() - began
+
+
 async def test_refusals_are_said_at_once() -> None:
     server = listener()
     port = server.getsockname()[1]

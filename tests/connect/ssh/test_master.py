@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jupyter_hpc.connect.ssh import master
 from jupyter_hpc.connect.ssh.login import KeyRing, open_login
+from jupyter_hpc.connect.ssh.openssh import master
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.connect.ssh.settings import Target
 from jupyter_hpc.connect.tunnel.transports import Attach, Connections, open_pipe

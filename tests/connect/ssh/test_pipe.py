@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from jupyter_hpc.connect.ssh import pipe as ssh_pipe
-from jupyter_hpc.connect.ssh.pipe import Receiving
+from jupyter_hpc.connect.ssh import receiving
+from jupyter_hpc.connect.ssh.receiving import Receiving
 
 
 class Counted(Receiving):
@@ -30,7 +30,7 @@ async def test_a_host_that_floods_before_it_is_heard_is_held_up() -> None:
     while not pipe.paused:
         pipe.deliver(block)
         sent += len(block)
-        assert sent <= ssh_pipe.MAX_EARLY_BYTES + len(block)
+        assert sent <= receiving.MAX_EARLY_BYTES + len(block)
     got = bytearray()
     pipe.set_receiver(got.extend, lambda outcome: None)
     assert not pipe.paused and len(got) == sent
@@ -64,7 +64,7 @@ async def test_what_follows_the_marker_counts_anew() -> None:
     pipe = Counted()
     pipe.deliver(bytes(900_000) + b"ready" + b"after")
     assert await pipe.skip_past(b"ready")
-    pipe.deliver(bytes(ssh_pipe.MAX_EARLY_BYTES - 5))
+    pipe.deliver(bytes(receiving.MAX_EARLY_BYTES - 5))
     assert not pipe.paused
     pipe.deliver(b"x")
     assert pipe.paused

@@ -11,23 +11,18 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from jupyter_hpc.connect.ssh.connection import SshConnection
 from jupyter_hpc.connect.ssh.interfaces import BytePipe, Connection, LoginConnection, RemoteProcess
 from jupyter_hpc.connect.ssh.keys import KeyRing
 from jupyter_hpc.connect.ssh.node import forwarding_denied, open_second_hop
-from jupyter_hpc.connect.ssh.pipe import (
-    HIGH_WATER_BYTES,
-    LOW_WATER_BYTES,
-    Receiving,
-)
+from jupyter_hpc.connect.ssh.openssh.process import OpenSshProcess, start_ssh
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.ssh.runner import SshRunner
 from jupyter_hpc.connect.ssh.settings import Target, openssh_options, openssh_settings
 from jupyter_hpc.errors import CommandError, ConnectError, PipeRefused, Unreachable
-from jupyter_hpc.runner import LocalRunner, start_process
+from jupyter_hpc.runner import LocalRunner
 from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import within
 
@@ -51,97 +46,13 @@ _NEVER_LOG_IN = (
 )  # fmt: skip
 
 
-class MasterProcess(Receiving, asyncio.SubprocessProtocol):
-    """stdin and stdout of an ssh that runs over a master connection."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._process: asyncio.SubprocessTransport | None = None
-        self._stdin: asyncio.WriteTransport | None = None
-        self._stdout: asyncio.ReadTransport | None = None
-        self._open_pipes = {1, 2}
-        self._when_ended: Callable[[MasterProcess], None] | None = None
-
-    def when_ended(self, callback: Callable[[MasterProcess], None]) -> None:
-        self._when_ended = callback
-
-    def write(self, data: bytes) -> None:
-        if self._stdin is not None and not self.ended and not self._hung_up:
-            self._stdin.write(data)
-
-    def write_eof(self) -> None:
-        if self._stdin is not None and not self.ended:
-            self._stdin.write_eof()
-
-    def queued(self) -> int:
-        return 0 if self._stdin is None or self.ended else self._stdin.get_write_buffer_size()
-
-    def pause_reading(self) -> None:
-        if self._stdout is not None and not self.ended:
-            with contextlib.suppress(RuntimeError):
-                self._stdout.pause_reading()
-
-    def resume_reading(self) -> None:
-        if self._stdout is not None and not self.ended:
-            with contextlib.suppress(RuntimeError):
-                self._stdout.resume_reading()
-
-    def terminate(self) -> None:
-        if self._process is not None and self._process.get_returncode() is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.terminate()
-
-    def close(self) -> None:
-        """Kill the ssh process; its session on the master ends with it."""
-        self.hang_up()
-        if self._process is not None:
-            self._process.close()
-
-    # Called by asyncio.
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._process = cast(asyncio.SubprocessTransport, transport)
-        self._stdin = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
-        self._stdout = cast(asyncio.ReadTransport, self._process.get_pipe_transport(1))
-        self._stdin.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=LOW_WATER_BYTES)
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        if fd == 1:
-            self.deliver(data)
-        else:
-            self.complain(data)
-
-    def resume_writing(self) -> None:
-        self.drained()
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self._open_pipes.discard(fd)
-        self._maybe_end()
-
-    def process_exited(self) -> None:
-        self._code = self._process.get_returncode() if self._process is not None else None
-        self._maybe_end()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._open_pipes.clear()
-        self._maybe_end()
-
-    def _maybe_end(self) -> None:
-        if self._code is None or self._open_pipes or self.ended:
-            return
-        if self._process is not None:
-            self._process.close()
-        self.end(None)
-        if self._when_ended is not None:
-            self._when_ended(self)
-
-
 class MasterLogin:
     """A login host behind the user's own OpenSSH connection."""
 
     kind = "control-master"
     #: When the master ends, a new login is the user's to make.
     needs_person = True
+    keys_alone = False
 
     def __init__(self, target: Target, control_path: str, user: str, ring: KeyRing) -> None:
         self._target = target
@@ -149,7 +60,7 @@ class MasterLogin:
         self._user = user
         self._ring = ring
         self._closed = asyncio.Event()
-        self._processes: set[MasterProcess] = set()
+        self._processes: set[OpenSshProcess] = set()
         self._nodes: list[SshConnection] = []
         self._runner = SshRunner(self)
 
@@ -236,16 +147,10 @@ class MasterLogin:
         shown = f"[{host}]" if ":" in host else host
         return [*self.command(), "-W", f"{shown}:{port}", self.host]
 
-    async def _spawn(self, argv: Sequence[str]) -> MasterProcess:
+    async def _spawn(self, argv: Sequence[str]) -> OpenSshProcess:
         if self.closed:
             raise Unreachable(f"The connection to {self.host} is closed.", "Connect again.")
-        process = MasterProcess()
-        try:
-            await start_process(argv, lambda: process)
-        except (CommandError, OSError) as error:
-            raise ConnectError(
-                f"ssh could not be started: {printable(str(error), 200)}.", "Check your PATH."
-            ) from error
+        process = await start_ssh(argv)
         self._processes.add(process)
         process.when_ended(self._processes.discard)
         return process
