@@ -13,10 +13,12 @@ from jupyter_hpc.clusters.draft import Facts, draft
 from jupyter_hpc.clusters.schema import check_profile
 from jupyter_hpc.clusters.sections import Login
 from jupyter_hpc.connect.job.node_facts import NodeFacts, node_facts
+from jupyter_hpc.connect.job.request import check_name
 from jupyter_hpc.connect.job.survey import Survey, gpu_partitions, survey
 from jupyter_hpc.connect.ssh.login import LoginConnection, open_login
 from jupyter_hpc.connect.ssh.prompts import Prompter, terminal_prompter
 from jupyter_hpc.errors import HpcError
+from jupyter_hpc.slurm.models import Request
 from jupyter_hpc.text import printable
 
 
@@ -24,14 +26,23 @@ from jupyter_hpc.text import printable
 class Wanted:
     """What `clusters new` was asked for."""
 
+    name: str
     host: str
     user: str | None = None
     ssh_config: str | None = None
     job: bool = False
 
 
-async def drafted(wanted: Wanted) -> str:
-    """The text of a profile for the cluster behind the host.
+@dataclass(frozen=True)
+class Drafted:
+    """The text of a profile, and how many environments with JupyterLab were found."""
+
+    text: str
+    environments: int
+
+
+async def drafted(wanted: Wanted) -> Drafted:
+    """A profile for the cluster behind the host.
 
     Raises what a login raises, and HpcError where the host has no Slurm at all.
     """
@@ -50,19 +61,26 @@ async def drafted(wanted: Wanted) -> str:
                 "Is it the login host of the cluster? Where Slurm is not on the PATH of plain "
                 "shells, set it in ~/.bashrc there.",
             )
-        node = await _node(login, prompter, found) if wanted.job else None
+        node = await _node(login, prompter, found, wanted.name) if wanted.job else None
     finally:
         login.close()
     text = draft(_facts(wanted.host, found, node), values, _head(wanted.host, node))
-    return text
+    return Drafted(text, len(found.shell.environments))
 
 
-async def _node(login: LoginConnection, prompter: Prompter, found: Survey) -> NodeFacts | None:
+async def _node(
+    login: LoginConnection, prompter: Prompter, found: Survey, name: str
+) -> NodeFacts | None:
     """A look at a node; that it failed is said, and the rest of the profile is written."""
     named = next((each for each in found.partitions if each.default), None)
     first = named or next(iter(gpu_partitions(found.partitions)), None)
+    asked = Request(
+        name=check_name(name),
+        partition=first.name if first else None,
+        gpus=1 if first and first.gpus else None,
+    )
     try:
-        return await node_facts(login, prompter, _tell, first.name if first else None)
+        return await node_facts(login, prompter, _tell, asked)
     except HpcError as error:
         _tell(f"No node could be looked at: {error}")
         return None

@@ -126,10 +126,17 @@ def new(
             f"Use it: jupyter-hpc connect {chosen}. Or name the new one: --name NAME",
         )
     config = os.path.abspath(os.path.expanduser(ssh_config)) if ssh_config else None
-    text = asyncio.run(drafted(Wanted(host, user, config, job)))
+    found = asyncio.run(drafted(Wanted(chosen, host, user, config, job)))
     if only_print:
-        click.echo(printable_lines(text.rstrip("\n")))
+        click.echo(printable_lines(found.text.rstrip("\n")))
         return 0
-    path = user_file.create(chosen, f"{user_file.SCHEMA_LINE}\n{text}")
-    click.echo(f"Wrote {path}. Look it through, then: jupyter-hpc connect {chosen} --dry-run")
+    path = user_file.create(chosen, f"{user_file.SCHEMA_LINE}\n{found.text}")
+    click.echo(f"Wrote {path}. Look it through.")
+    if found.environments:
+        click.echo(f"Next: jupyter-hpc connect {chosen} --dry-run")
+    else:
+        click.echo(
+            "No environment with JupyterLab was found there. To have one made: jupyter-hpc setup "
+            f"{chosen}. If you have one, write how it is entered: [environment] setup."
+        )
     return 0

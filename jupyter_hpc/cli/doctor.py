@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jupyter_hpc.cli.process import soon
-from jupyter_hpc.clusters.values import duration_seconds
-from jupyter_hpc.errors import UsageError
+from jupyter_hpc.cli.short_job import end_with_signals, wait_option
 from jupyter_hpc.text import printable
 
 if TYPE_CHECKING:
@@ -33,21 +29,15 @@ _WIDTH = 22
 @click.command()
 @click.argument("name")
 @click.option("--no-job", is_flag=True, help="Ask for no job; what only a job shows is left out.")
-@click.option("--wait", default="2m", metavar="TIME", help="For the job to start (default 2m).")
+@wait_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, a summary last.")
-def doctor(name: str, no_job: bool, wait: str, as_json: bool) -> int:
+def doctor(name: str, no_job: bool, wait: float, as_json: bool) -> int:
     """Check everything between this computer and a JupyterLab on the cluster NAME.
 
     At most one small job is asked for; it is given back at the end, also after Ctrl-C. The
     exit code is 0 if all is well, 1 if a check failed.
     """
-    return asyncio.run(_doctor(name, not no_job, _seconds(wait), as_json))
-
-
-def _seconds(text: str) -> float:
-    if not re.fullmatch(r"([0-9]{1,6}[smhd])+", text):
-        raise UsageError(f"{printable(text, 40)!r} is no time to wait.", "For example: --wait 10m")
-    return float(duration_seconds(text))
+    return asyncio.run(_doctor(name, not no_job, wait, as_json))
 
 
 async def _doctor(name: str, job: bool, wait_seconds: float, as_json: bool) -> int:
@@ -67,7 +57,7 @@ async def _doctor(name: str, job: bool, wait_seconds: float, as_json: bool) -> i
     )
     began = time.monotonic()
     work = asyncio.ensure_future(examination.run())
-    caught = _end_with_signals(work)
+    caught = end_with_signals(work, lambda: _tell("One moment: what was asked for is given back."))
     try:
         report = await work
     except asyncio.CancelledError:
@@ -81,24 +71,6 @@ async def _doctor(name: str, job: bool, wait_seconds: float, as_json: bool) -> i
     else:
         click.echo(_verdict(report, profile.name, seconds))
     return 1 if report.failures else 0
-
-
-def _end_with_signals(work: asyncio.Future[Any]) -> list[int]:
-    """The first signal ends the work, which gives back what it has; further ones wait for that."""
-    caught: list[int] = []
-    loop = asyncio.get_running_loop()
-
-    def on_signal(number: int, frame: object) -> None:
-        if not caught:
-            soon(loop, work.cancel)
-            soon(loop, _tell, "One moment: what was asked for is given back.")
-        caught.append(number)
-
-    signal.signal(signal.SIGINT, on_signal)
-    signal.signal(signal.SIGTERM, on_signal)
-    if sys.platform != "win32":
-        signal.signal(signal.SIGHUP, on_signal)
-    return caught
 
 
 def _print_json(check: Check) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from jupyter_hpc.cli.hosts import open_cluster
+from jupyter_hpc.cli.short_job import end_with_signals, wait_option
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.user_file import by_hand, remember
 from jupyter_hpc.connect.job.request import find_profile
+from jupyter_hpc.connect.job.short_job import JobNeverRan
 from jupyter_hpc.connect.job.survey import shell_facts
 from jupyter_hpc.connect.setup.building import Builder, Found
 from jupyter_hpc.connect.setup.recipe import STYLES, Recipe, Wishes, recipe_for
-from jupyter_hpc.errors import HpcError, ProfileError, SlurmError, UsageError
+from jupyter_hpc.errors import HpcError, ProfileError, UsageError
 from jupyter_hpc.text import printable
 
 
@@ -27,7 +30,11 @@ from jupyter_hpc.text import printable
 )
 @click.option("--module", "modules", multiple=True, help="Module to load first; may be repeated.")
 @click.option("--python", default="", help="Python to build on, as a command or path there.")
-@click.option("--wheels", default="", help="Folder of wheels there, instead of the Internet.")
+@click.option(
+    "--wheels",
+    default="",
+    help="Folder of wheels there, not the Internet.",
+)
 @click.option("--prefix", default="", help="Folder there; default: ~/.local/share/jupyter-hpc/env.")
 @click.option("--package", "packages", multiple=True, help="Further package; may be repeated.")
 @click.option(
@@ -37,6 +44,7 @@ from jupyter_hpc.text import printable
     help="environment.yml, requirements.txt, or what --export has written.",
 )
 @click.option("--no-job", is_flag=True, help="Do not start it once inside a short job.")
+@wait_option
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be run.")
 @click.option(
     "--export",
@@ -54,10 +62,11 @@ def setup(
     packages: tuple[str, ...],
     file: Path | None,
     no_job: bool,
+    wait: float,
     dry_run: bool,
     export: Path | None,
     remove: bool,
-) -> None:
+) -> int:
     """Make the environment that sessions on the cluster NAME need.
 
     Builds it on the login host with JupyterLab and jupyter-hpc, registers a kernel, starts it
@@ -69,28 +78,50 @@ def setup(
     profile, _ = find_profile(name)
     profile.check_usable()
     wishes = Wishes(style or "", python, wheels, prefix, modules, packages, file)
-    asyncio.run(_setup(profile, wishes, no_job, dry_run, export, remove))
-
-
-async def _setup(
-    profile: Profile, wishes: Wishes, no_job: bool, dry: bool, export: Path | None, remove: bool
-) -> None:
     recipe_for(profile, wishes)  # what is wrong is said before a login
+    plan = _Plan(None if no_job else wait, dry_run, export, remove)
+    return asyncio.run(_until_signal(profile, wishes, plan))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be done; `wait` for a job in seconds, None without one."""
+
+    wait: float | None
+    dry: bool
+    export: Path | None
+    remove: bool
+
+
+async def _until_signal(profile: Profile, wishes: Wishes, plan: _Plan) -> int:
+    shown = _Shown()
+    work = asyncio.ensure_future(_setup(profile, wishes, plan, shown))
+    caught = end_with_signals(work, shown.clear)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not caught:
+            raise
+        shown.interrupted(profile.name)
+        return 128 + caught[0]
+    return 0
+
+
+async def _setup(profile: Profile, wishes: Wishes, plan: _Plan, shown: _Shown) -> None:
     async with open_cluster(profile) as runner:
         has_uv = "uv" in (await shell_facts(runner, modules=False)).programs
         recipe = recipe_for(profile, wishes, has_uv=has_uv)
-        shown = _Shown()
         builder = Builder(runner, profile, recipe, shown.tell, shown.line)
-        found = await builder.look(make=not (dry or remove or export))
-        if export is not None:
+        found = await builder.look(make=not (plan.dry or plan.remove or plan.export))
+        if plan.export is not None:
             text = await builder.lock(found)
-            _write_lock(export, text)
-        elif remove:
-            await _remove(builder, profile, found, recipe, dry)
-        elif dry:
-            _show_plan(recipe, found, no_job)
+            _write_lock(plan.export, text)
+        elif plan.remove:
+            await _remove(builder, profile, found, recipe, plan.dry)
+        elif plan.dry:
+            _show_plan(recipe, found, plan.wait)
         else:
-            await _build(builder, profile, found, recipe, no_job, shown)
+            await _build(builder, profile, found, recipe, plan.wait, shown)
 
 
 def _write_lock(file: Path, text: str) -> None:
@@ -102,21 +133,28 @@ def _write_lock(file: Path, text: str) -> None:
 
 
 async def _build(
-    builder: Builder, profile: Profile, found: Found, recipe: Recipe, no_job: bool, shown: _Shown
+    builder: Builder,
+    profile: Profile,
+    found: Found,
+    recipe: Recipe,
+    wait: float | None,
+    shown: _Shown,
 ) -> None:
+    shown.building = True
     fresh = await builder.build(found)
+    shown.building = False
     shown.clear()
     if not fresh:
         click.echo(f"{found.prefix} is there already, as asked for.")
-    answers = recipe.profile_lines(found.prefix)
+    answers = dict(recipe.profile_lines(found.prefix))
     entered = tuple(answers["environment.setup"])
     if fresh or profile.environment.setup != entered:
-        if no_job:
+        if wait is None:
             click.echo("It was not started on a node, as asked.")
         else:
             try:
-                await builder.check(fresh or found.current)
-            except SlurmError as error:
+                await builder.check(fresh or found.current, wait)
+            except JobNeverRan as error:
                 click.echo(printable(f"It was not started on a node: {error}"), err=True)
     if fresh:
         await builder.switch(found, fresh)
@@ -137,6 +175,8 @@ async def _build(
         if profile.environment.setup:
             before = "; ".join(profile.environment.setup)
             click.echo(printable(f"The profile's lines before were: {before}"), err=True)
+        if not (recipe.modules or profile.environment.modules):
+            del answers["environment.modules"]
         path = remember(profile.name, answers, replace=True)
         click.echo(f"Written to {path}: {by_hand(answers).removeprefix('Write there: ')}")
     click.echo(f"Next: jupyter-hpc connect {profile.name}")
@@ -163,15 +203,13 @@ async def _remove(
             raise HpcError(error.message, error.hint) from error
 
 
-def _show_plan(recipe: Recipe, found: Found, no_job: bool) -> None:
+def _show_plan(recipe: Recipe, found: Found, wait: float | None) -> None:
     arguments = recipe.arguments(found.work, found.prefix, "KEY", ["jupyter-hpc[lab]"])
     click.echo("Would be run on the login host, detached:")
     click.echo(printable(f"  bash -l {found.work}/build.sh {shlex.join(arguments)}"))
     click.echo(f"  style {recipe.style}, packages from {recipe.wheels or 'the Internet'}")
-    if not no_job:
-        click.echo(
-            "Then one job of at most 5 minutes, which is cancelled as soon as it has answered."
-        )
+    if wait is not None:
+        click.echo("Then one job of minutes, which is given back as soon as it has answered.")
     lines = by_hand(recipe.profile_lines(found.prefix)).removeprefix("Write there: ")
     click.echo(f"Then into the profile: {lines}")
 
@@ -181,6 +219,7 @@ class _Shown:
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
+        self.building = False
 
     def tell(self, text: str) -> None:
         self.clear()
@@ -193,3 +232,14 @@ class _Shown:
     def clear(self) -> None:
         if self._live:
             click.echo("\r\x1b[K", nl=False, err=True)
+
+    def interrupted(self, name: str) -> None:
+        """What goes on there, and what does not."""
+        self.clear()
+        words = "Interrupted; the same command goes on from here."
+        if self.building:
+            words = (
+                "Interrupted here; a build that has begun there goes on. To follow it, the same "
+                f"command again. To end it: jupyter-hpc setup {name} --remove"
+            )
+        click.echo(words, err=True)

@@ -157,7 +157,11 @@ def _environment(facts: Facts) -> list[str]:
         lines.append(_note(f"With JupyterLab: {_list(name for name, _ in found)}"))
         lines.append(_note("The first connect asks which of them to take, or write: setup = […]"))
     else:
-        lines.append(_note("No environment with JupyterLab was found; enter yours here:"))
+        lines.append(
+            _note(
+                "No environment with JupyterLab was found. `setup` makes one; or enter yours here:"
+            )
+        )
         lines.append(_note('setup = ["source ~/jupyter/bin/activate"]'))
     style = "conda" if "conda" in facts.programs else "modules" if facts.modules else "venv"
     lines.append(_pair("style", style))

@@ -368,7 +368,12 @@ def demo_folder() -> Path:
 
 def _no_such(name: str) -> ProfileError:
     found = suggest(name)
-    if found.ssh_host:
+    if name.isdigit():
+        hint = (
+            "A session goes by the name that `jupyter-hpc status` shows; a job by its number: "
+            f"jupyter-hpc cancel {name} --on NAME"
+        )
+    elif found.ssh_host:
         hint = (
             f"Your SSH configuration knows the host {name}: "
             f'write [login] and host = "{name}" into '

@@ -80,16 +80,18 @@ def _capped(
     preset: Preset = profile.presets[name]
     longest, seconds = _seconds(preset.max_time), _seconds(allocation.time)
     if longest is not None and (seconds is None or seconds > longest):
-        if "time" in given:
+        if "time" in given and profile.is_sure(f"presets.{name}.max_time"):
             raise _too_much(name, f"{allocation.time} is longer", f"{preset.max_time}")
-        allocation = replace(allocation, time=preset.max_time)
+        if "time" not in given:
+            allocation = replace(allocation, time=preset.max_time)
     for member, most in (("nodes", preset.max_nodes), ("gpus", preset.max_gpus)):
         wanted = getattr(allocation, member) or 0
         if most is not None and wanted > most:
-            if member in given:
+            if member not in given:
+                less: dict[str, Any] = {member: most}
+                allocation = replace(allocation, **less)
+            elif profile.is_sure(f"presets.{name}.max_{member}"):
                 raise _too_much(name, f"{wanted} {member} are more", str(most))
-            less: dict[str, Any] = {member: most}
-            allocation = replace(allocation, **less)
     return allocation
 
 

@@ -104,6 +104,8 @@ def test_a_mistake_in_the_parent_names_the_parents_file(write: Write) -> None:
 def test_unknown_names_get_suggestions(jupyter_home: Path) -> None:
     with pytest.raises(ProfileError, match="Did you mean ulysses"):
         clusters.load("ulyses")
+    with pytest.raises(ProfileError, match="jupyter-hpc cancel 4711 --on NAME"):
+        clusters.load("4711")
     with pytest.raises(ProfileError, match=r"Known profiles: beluga, cedar, .*, vulcan"):
         clusters.load("xyzzy")
     ssh = jupyter_home / ".ssh"

@@ -6,7 +6,6 @@ skipped. Nothing is changed on either side: at most one small job is asked for, 
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import sys
 from collections.abc import Callable
@@ -20,12 +19,21 @@ from jupyter_hpc.connect.doctor.network import look_at_network
 from jupyter_hpc.connect.doctor.node import NodeCheck
 from jupyter_hpc.connect.doctor.request import look_at_slurm
 from jupyter_hpc.connect.doctor.sign_in import look_at_credentials, look_at_forwarding, sign_in
-from jupyter_hpc.connect.doctor.trial_job import JobNeverRan, trial_job
 from jupyter_hpc.connect.job.remote import STATE_FOLDER
+from jupyter_hpc.connect.job.short_job import (
+    WAIT_SECONDS,
+    GivenBack,
+    JobNeverRan,
+    Wanted,
+    short_job,
+    small_requests,
+)
 from jupyter_hpc.connect.ssh.interfaces import LoginConnection
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.tunnel.transports import Connections
 from jupyter_hpc.errors import HpcError, ProfileError, UsageError
+from jupyter_hpc.text import duration
+from jupyter_hpc.waiting import together
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class Examination:
     show: Callable[[Check], None]
     tell: Callable[[str], None]
     job: bool = True
-    wait_seconds: float = 120.0
+    wait_seconds: float = WAIT_SECONDS
 
     async def run(self) -> Report:
         """Every check, in its order; the report has a line for each."""
@@ -95,7 +103,7 @@ class Examination:
             await look_at_forwarding(login, report)
             report.skip_after("login-shell")
             return
-        _, facts, asked = await asyncio.gather(
+        _, facts, asked = await together(
             look_at_forwarding(login, report),
             look_at_login_host(login.runner, report),
             look_at_slurm(login.runner, self.profile, report),
@@ -109,12 +117,20 @@ class Examination:
         if not self.job:
             report.skip(IN_A_JOB, "not looked at: no job was wanted (--no-job)")
             return
-        state = f"{facts.home_folder}/{STATE_FOLDER}"
+        wanted = Wanted(
+            small_requests(asked.request, asked.profile.limits.min_time),
+            "to look at a node",
+            "The queue is no fault: wait longer (--wait 1h), or look without a job (--no-job).",
+            self.wait_seconds,
+            f"{facts.home_folder}/{STATE_FOLDER}",
+        )
         try:
-            async with trial_job(
-                login, asked, state, report, self.tell, self.wait_seconds
-            ) as trial:
-                check = NodeCheck(asked.profile, facts, connections, trial, report)
+            async with short_job(
+                login, wanted, self.tell, lambda ended: _say_given_back(ended, report)
+            ) as job:
+                waited = f"after {duration(job.waited)} in the queue"
+                report.ok("job", f"Job {job.job_id} runs on {job.node}, {waited}.")
+                check = NodeCheck(asked.profile, facts, connections, job, report)
                 await check.run()
         except JobNeverRan as error:
             report.error("job", error)
@@ -124,3 +140,12 @@ class Examination:
             missing = next(name for name in CHECKS if name not in report.checks)
             report.error(missing, error)
             report.skip_after(missing)
+
+
+def _say_given_back(ended: GivenBack, report: Report) -> None:
+    if ended.unheard:
+        report.failed("given-back", ended.text, ended.advice)
+    elif ended.removed:
+        report.ok("given-back", ended.text)
+    else:
+        report.note("given-back", ended.text)

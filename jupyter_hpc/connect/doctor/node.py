@@ -15,9 +15,9 @@ from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.doctor.checks import Report
 from jupyter_hpc.connect.doctor.facts import TMP, HostFacts, examine
 from jupyter_hpc.connect.doctor.login_host import say_area, say_clock
-from jupyter_hpc.connect.doctor.trial_job import TrialJob
-from jupyter_hpc.connect.job.launch import Launcher, ServerAddress, StepRunner
+from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
 from jupyter_hpc.connect.job.remote import Account, first, read_fields, shipped
+from jupyter_hpc.connect.job.short_job import ShortJob
 from jupyter_hpc.connect.tunnel.transports import AUTOMATIC, Attach, Connections, open_pipe
 from jupyter_hpc.errors import HpcError, Unreachable
 from jupyter_hpc.relay.frames import RELAY_READY
@@ -49,7 +49,7 @@ class NodeCheck:
     profile: Profile
     login_facts: HostFacts
     connections: Connections
-    trial: TrialJob
+    job: ShortJob
     report: Report
 
     async def run(self) -> None:
@@ -81,7 +81,7 @@ class NodeCheck:
         if not working:
             self.report.failed(
                 "transport",
-                f"Nothing reaches {self.trial.node}. {' '.join(refused)}",
+                f"Nothing reaches {self.job.node}. {' '.join(refused)}",
                 "Ask the site whether SSH to nodes with a job, or `srun --overlap`, is allowed.",
             )
         elif wanted in AUTOMATIC and wanted not in working:
@@ -98,15 +98,15 @@ class NodeCheck:
         """Why that transport does not reach the node; "" if it does."""
         argv = ("printf", "".join(f"\\{byte:03o}" for byte in RELAY_READY))
         step = step_argv(
-            self.trial.job.job_id,
+            self.job.job_id,
             argv,
             unbuffered=True,
             no_input=False,
             quiet=True,
-            node=self.trial.node,
+            node=self.job.node,
             gpus=0,
         )
-        return await self._refusal(transport, Attach(self.trial.node, argv, tuple(step)))
+        return await self._refusal(transport, Attach(self.job.node, argv, tuple(step)))
 
     async def _refusal(self, transport: str, attach: Attach) -> str:
         try:
@@ -118,8 +118,8 @@ class NodeCheck:
 
     async def _say_direct(self, address: ServerAddress) -> None:
         """Whether the login host reaches the port of the relay, which the profile wants."""
-        port = (self.trial.node, address.port) if address.port else None
-        attach = Attach(self.trial.node, (), (), port, address.certificate, address.no_port)
+        port = (self.job.node, address.port) if address.port else None
+        attach = Attach(self.job.node, (), (), port, address.certificate, address.no_port)
         why = await self._refusal("direct", attach)
         if why:
             self.report.failed(
@@ -145,9 +145,9 @@ class NodeCheck:
         """Who runs commands on the node, and where a step is started: as a connect would."""
         login = self.connections.login.runner
         if "ssh" in working and self.profile.jupyter.transport in ("auto", "ssh"):
-            node = await self.connections.node(self.trial.node)
+            node = await self.connections.node(self.job.node)
             return node.runner, node.runner
-        return StepRunner(login, self.trial.job.job_id, self.trial.node), login
+        return self.job.steps, login
 
     def _say(self, facts: HostFacts) -> None:
         say_clock("node-clock", facts, "this computer", self.report)
@@ -161,7 +161,7 @@ class NodeCheck:
     async def _server(self, facts: HostFacts, on_node: Runner, starter: Runner) -> None:
         secret = secrets.token_hex(32)
         there = self.login_facts
-        state = self.trial.folder.rpartition("/jobs/")[0]
+        state = self.job.folder.rpartition("/jobs/")[0]
         account = Account(
             there.home_folder, state, there.uid, there.user, there.host,
             writable=there.home.writable, token=secret, cookie_secret=secrets.token_hex(32),
@@ -169,8 +169,8 @@ class NodeCheck:
         launcher = Launcher(
             self.profile,
             account,
-            self.trial.job.job_id,
-            [self.trial.node],
+            self.job.job_id,
+            [self.job.node],
             on_node=on_node,
             starter=starter,
         )

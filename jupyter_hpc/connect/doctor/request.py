@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -17,6 +16,7 @@ from jupyter_hpc.slurm.advice import allowed, chosen_partitions, partition_limit
 from jupyter_hpc.slurm.allocate import keep_alive_script
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Association, Partition, Qos, Request
+from jupyter_hpc.waiting import together
 
 #: The oldest release whose words are known.
 _OLDEST = (20, 11)
@@ -35,7 +35,7 @@ class Asked:
 async def look_at_slurm(runner: Runner, profile: Profile, report: Report) -> Asked | None:
     """The request that Slurm would take, or None where there is no use in asking."""
     slurm = SlurmClient(runner)
-    release, shown, accounts, qos = await asyncio.gather(
+    release, shown, accounts, qos = await together(
         _known(slurm.version()),
         _known(slurm.partitions()),
         _known(slurm.associations()),

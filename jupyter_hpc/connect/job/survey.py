@@ -6,7 +6,6 @@ counts.
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Association, Partition, Qos
 from jupyter_hpc.text import printable
+from jupyter_hpc.waiting import together
 
 #: Login files of sites are slow at times, and lists of modules slower.
 _SHELL_SECONDS, _MODULES_SECONDS = 20.0, 30.0
@@ -69,7 +69,7 @@ async def survey(runner: Runner) -> Survey:
             unknown.append(f"{what}: {error.message}")
             return otherwise
 
-    release, partitions, accounts, qos, shell = await asyncio.gather(
+    release, partitions, accounts, qos, shell = await together(
         known("Slurm's release", _release(slurm), None),
         known("partitions", slurm.partitions(), []),
         known("accounts", slurm.associations(), []),

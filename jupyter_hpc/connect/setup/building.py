@@ -11,10 +11,9 @@ import asyncio
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.job.node_facts import JOB_NAME, short_job
 from jupyter_hpc.connect.job.remote import (
     EXIT_LINE,
     first,
@@ -24,14 +23,20 @@ from jupyter_hpc.connect.job.remote import (
     script_text,
     start_detached,
 )
-from jupyter_hpc.connect.job.request import request_for
+from jupyter_hpc.connect.job.request import check_name, is_check, request_for
+from jupyter_hpc.connect.job.short_job import (
+    GivenBack,
+    LoginHost,
+    Wanted,
+    short_job,
+    small_requests,
+)
 from jupyter_hpc.connect.setup.failures import KILLED, explain
 from jupyter_hpc.connect.setup.recipe import STATE, Recipe
 from jupyter_hpc.connect.setup.wheel import own_wheel, wheel_name
 from jupyter_hpc.errors import CommandFailed, CommandTimeout, HpcError, Unreachable, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
-from jupyter_hpc.slurm.units import parse_walltime
 from jupyter_hpc.text import printable
 
 #: Seconds between two looks at the log.
@@ -42,9 +47,6 @@ _LOOK_AFTER_SECONDS = 15.0
 
 #: A build that has said nothing for so long hangs, or its host is gone.
 _MAX_SILENCE_SECONDS = 900.0
-
-#: So long the job that starts the environment once may run.
-_JOB_MINUTES = 5
 
 #: A slow network file system and 20,000 files.
 _MAX_REMOVE_SECONDS = 600.0
@@ -89,13 +91,14 @@ class Builder:
 
     def __init__(
         self,
-        runner: Runner,
+        host: LoginHost,
         profile: Profile,
         recipe: Recipe,
         tell: Callable[[str], None],
         line: Callable[[str], None],
     ) -> None:
-        self._runner = runner
+        self._login = host
+        self._runner = host.runner
         self._profile = profile
         self._recipe = recipe
         self._tell = tell
@@ -224,26 +227,22 @@ class Builder:
             before = f" {found.prefix} is in use as before." if found.current else ""
             raise CommandFailed(error.message, f"{error.hint}{before}")
 
-    async def check(self, env: str) -> None:
+    async def check(self, env: str, wait_seconds: float) -> None:
         """Start it once inside a short job of the partition that will be used.
 
-        Raises CommandFailed if it does not start there, and what Slurm refuses.
+        Raises CommandFailed if it does not start there, JobNeverRan if it could not be tried.
         """
-        allocation = self._profile.allocation_for(None, {})
-        least = self._profile.limits.min_time
-        shortest = (parse_walltime(least) if least else None) or 0
-        minutes = max(_JOB_MINUTES, (shortest + 59) // 60)
-        whole = replace(
-            request_for(self._profile, allocation, JOB_NAME),
-            time=str(minutes),
-            nodes=1,
-            tasks=1,
+        profile = self._profile
+        request = request_for(profile, profile.allocation_for(None, {}), check_name(profile.name))
+        wanted = Wanted(
+            small_requests(request, profile.limits.min_time),
+            "to start the environment once on a node",
+            "Run it again with more patience (--wait 1h), or leave the job out (--no-job).",
+            wait_seconds,
         )
-        small = replace(whole, gpus=None, gpu_type=None, cpus=None, memory=None)
         script = script_text("check.sh", "setup")
         words = ["bash", "-lc", script, "jupyter-hpc", env, *self._recipe.modules]
-        why = "to start the environment once on a node"
-        async with short_job(self._runner, (small, whole), self._tell, why) as job:
+        async with short_job(self._login, wanted, self._tell, self._given_back) as job:
             done = await job.steps.run(words, timeout=180.0)
         fields = read_fields(done.stdout)
         if not done.ok or not first(fields, "jupyterlab"):
@@ -260,9 +259,11 @@ class Builder:
             )
         self._tell(
             f"It starts on {job.node}: Python {first(fields, 'python')}, JupyterLab "
-            f"{first(fields, 'jupyterlab')}, jupyter-hpc {first(fields, 'jupyter_hpc')}. "
-            f"Job {job.job_id} was given back."
+            f"{first(fields, 'jupyterlab')}, jupyter-hpc {first(fields, 'jupyter_hpc')}."
         )
+
+    def _given_back(self, ended: GivenBack) -> None:
+        self._tell(ended.sentence)
 
     async def switch(self, found: Found, env: str) -> None:
         """From now on `found.prefix` is this environment. Raises CommandFailed if it stays."""
@@ -280,7 +281,7 @@ class Builder:
             jobs = await SlurmClient(self._runner).my_jobs()
         except HpcError as error:
             return Swept((), old, f"Slurm does not say which jobs run ({error.message})")
-        users = sorted({job.job_id for job in jobs if job.name != JOB_NAME})
+        users = sorted({job.job_id for job in jobs if not is_check(job.name)})
         if users:
             shown = ", ".join(users[:5]) + (" …" if len(users) > 5 else "")
             return Swept((), old, f"{'job' if len(users) == 1 else 'jobs'} {shown} may use it")

@@ -23,6 +23,12 @@ _MISSING = re.compile(
     re.I,
 )
 
+#: Of conda from 4 to 26 and of mamba, whose solver says it in a tree of lines.
+_NOT_IN_CHANNELS = re.compile(
+    r"(?:PackagesNotFound\w*Error: .*|ResolvePackageNotFound: *)\n\s*- ([\w.-]+)|"
+    r"nothing provides (?:requested )?([\w.-]+)|([\w.-]+)\b.{0,60} does not exist \(perhaps"
+)
+
 #: The code of a build that is gone and has not said why, as of one that got SIGKILL.
 KILLED = 137
 
@@ -38,26 +44,32 @@ _FEW_INODES = 1000
 
 def explain(code: int, log: str, recipe: Recipe, host: str) -> CommandFailed:
     """The error for a build that ended with `code` and this log."""
-    said = dict(re.findall(r"^jupyter-hpc: (fault|inodes|space) (.*)$", log, re.M))
+    said = dict(re.findall(r"^jupyter-hpc: (fault|inodes|space|room) (.*)$", log, re.M))
     detail = printable(said.get("fault", ""), 300)
     output = "\n".join(line for line in log.splitlines() if not line.startswith("jupyter-hpc: "))
     # Python's venv and ipykernel do not say that there was no room.
-    silent = code in (27, 32) and _is_less(said.get("space", ""), _LITTLE_KILOBYTES)
-    few = code in (27, 32) and _is_less(said.get("inodes", ""), _FEW_INODES)
-    common = _common(
-        f"{output}\nno space left on device" if silent or few else output,
-        said.get("inodes", ""),
-        host,
-    )
+    if code in (27, 32):
+        output += f"\n{said.get('room', '')}"
+        little = _is_less(said.get("space", ""), _LITTLE_KILOBYTES)
+        if little or _is_less(said.get("inodes", ""), _FEW_INODES):
+            output += "\nno space left on device"
+    common = _common(output, said.get("inodes", ""), host)
     if common is not None:
         return common
     if code in _BY_CODE:
         return _BY_CODE[code](detail, recipe, host, log)
-    if code in (30, 31) and _OFFLINE.search(output):
+    if code == 31 and _OFFLINE.search(output):
+        return CommandFailed(
+            f"{host} does not reach the Internet, from where conda's packages would come.",
+            "Many sites have a mirror of its channels, for ~/.condarc there: ask yours. Without "
+            "one, --style venv --wheels FOLDER needs no Internet.",
+        )
+    if code == 30 and _OFFLINE.search(output):
         return CommandFailed(
             f"{host} does not reach the Internet, from where the packages would come.",
-            "Give a folder of wheels on the cluster: --wheels FOLDER. One is filled elsewhere "
-            "with `pip download jupyterlab ipykernel`, and sent there with `jupyter-hpc push`.",
+            "Give a folder of wheels on the cluster: --wheels FOLDER. One is filled elsewhere, for "
+            "the cluster's Python, with `pip download 'jupyter-hpc[lab]'`, and sent there with "
+            "`jupyter-hpc push`.",
         )
     if code in _SIGNALS:
         return CommandFailed(
@@ -65,6 +77,13 @@ def explain(code: int, log: str, recipe: Recipe, host: str) -> CommandFailed:
             "site.",
             "Run it again: what was downloaded is not downloaded again. Where login hosts limit "
             "the time of a program, --style uv takes the least.",
+        )
+    absent = _NOT_IN_CHANNELS.search(output)
+    if code == 31 and absent:
+        name = printable(absent[1] or absent[2] or absent[3], 80)
+        return CommandFailed(
+            f"There is no package {name!r} that fits in the channels that conda reads on {host}.",
+            "Correct its name or version in the file, or name the channel that has it there.",
         )
     missing = _MISSING.search(output)
     if code == 30 and missing:
@@ -133,11 +152,18 @@ def _wrong_module(detail: str, recipe: Recipe, host: str, log: str) -> CommandFa
             "Leave --module out, and the modules in the profile, too.",
         )
     offers = re.findall(r"^jupyter-hpc: offer (\S+)$", log, re.M)
-    shown = ", ".join(printable(offer, 60) for offer in offers[:12])
-    return CommandFailed(
-        f"The module {name!r} cannot be loaded on {host}.",
-        f"There are: {shown}." if offers else f"`module spider {name.split('/')[0]}` finds none.",
-    )
+    said = " ".join(" ".join(re.findall(r"^jupyter-hpc: said (.*)$", log, re.M)).split())
+    because = f" It says: {printable(said, 300)}" if said else ""
+    if name in offers:
+        hint = (
+            "It is there, and may need another one first: name both, --module OTHER "
+            f"--module {name}. `module spider {name}` on the cluster says which."
+        )
+    elif offers:
+        hint = f"There are: {', '.join(printable(offer, 60) for offer in offers[:12])}."
+    else:
+        hint = f"`module spider {name.split('/')[0]}` finds none."
+    return CommandFailed(f"The module {name!r} cannot be loaded on {host}.{because}", hint)
 
 
 def _no_conda(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
@@ -220,7 +246,9 @@ def _shared(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
 
 def _no_wheels(detail: str, recipe: Recipe, host: str, log: str) -> CommandFailed:
     return CommandFailed(
-        f"The folder of wheels {detail} is not there on {host}.", "Check --wheels or the profile."
+        f"The folder of wheels {detail} is not there on {host}.",
+        "Check --wheels or the profile. One without / at the front begins in your home folder "
+        "there, and ~ is that of this computer.",
     )
 
 

@@ -20,8 +20,8 @@ from tests.connect.real.sessions import command, environment, run
 from tests.connect.ssh.on_cluster import at_home
 from tests.waiting import eventually
 
-#: Of a user's home and of a node's /tmp: what a check-up could leave.
-_LEFT = "find /home/alice/.local/state /tmp -user alice ! -name 'slurm*'"
+#: Of a user's home and of a node's /tmp and /dev/shm: what a check-up could leave.
+_LEFT = "find /home/alice/.local/state /tmp /dev/shm -user alice ! -name 'slurm*'"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -122,10 +122,10 @@ def test_a_cut_in_the_middle_is_named(cluster: Cluster, silent: bool) -> None:
 def test_a_job_that_is_left_is_shown_and_is_no_session(cluster: Cluster) -> None:
     laptop = cluster.laptop("alice", "shown")
     laptop.write_profile()
-    words = ["sbatch", "--parsable", "--job-name=jupyter-hpc-mini+doctor", "--wrap=sleep 60"]
+    words = ["sbatch", "--parsable", "--job-name=jupyter-hpc-mini+check", "--wrap=sleep 60"]
     job_id = cluster.run("login1", words, user="alice", check=True, cwd="/home/alice").stdout
     shown = run(laptop, "status", "--all").stdout
-    assert f"job {job_id.strip()}" in shown and "A job of 'jupyter-hpc doctor'" in shown
+    assert f"job {job_id.strip()}" in shown and "It only looks at a node" in shown
     assert "jupyter-hpc connect" not in shown
     cluster.run("login1", ["scancel", job_id.strip()], check=True)
 
@@ -188,10 +188,12 @@ async def test_an_extension_that_is_older(
     assert "jupyter-hpc 0.0.1 in the job is older than" in lines["extension"].text
     assert f"pip install --upgrade jupyter-hpc=={__version__}" in lines["extension"].fix
     assert re.search(r"direct reaches port \d+ of the node", lines["transport"].text)
+    nothing_is_left(cluster)
 
 
 async def test_a_full_disk_of_the_node(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     laptop = at_home(cluster.laptop("alice", "tmp"), monkeypatch)
+    nothing_is_left(cluster)  # a server that still ends would not find its folder any more
     cluster.run("cpu01", ["mount", "-t", "tmpfs", "-o", "size=64k,mode=1777", "none", "/tmp"])
     try:
         cluster.run("cpu01", ["sh", "-c", "head -c 200000 /dev/zero > /tmp/full"])
@@ -200,6 +202,7 @@ async def test_a_full_disk_of_the_node(cluster: Cluster, monkeypatch: pytest.Mon
         cluster.run("cpu01", ["umount", "/tmp"], check=True)
     assert lines.failed == ["node-tmp"], lines.not_ok
     assert "No space left on device" in lines["node-tmp"].text and lines["node-tmp"].fix
+    nothing_is_left(cluster)
 
 
 async def test_a_home_that_the_node_can_only_read(

@@ -4,120 +4,74 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from jupyter_hpc.clusters.loading import parse_toml
 from tests.cluster.cluster import Cluster
-from tests.cluster.laptop import Laptop
+from tests.cluster.laptop import Laptop, Value
+from tests.connect.real.bare_account import ENV, PROFILE, WHEELS, environment_lines, setup
+from tests.connect.real.bare_account import account as account
+from tests.connect.real.bare_account import laptop as laptop
 from tests.connect.real.sessions import command, connected, environment, pids, run
-from tests.connect.setup.stand_ins import broken_in_jobs, make_wheels
+from tests.connect.setup.stand_ins import broken_in_jobs
 from tests.connect.setup.wheels import uv_program, wheel_folder
 from tests.waiting import eventually
 
-ENV = ".local/share/jupyter-hpc/env"
-WHEELS = "/home/alice/wheels"
 
-#: Waits for a file before it makes an environment, so that a test can look in between.
-SLOW = """#!/bin/sh
-[ "$1 $2" != "-m venv" ] || while [ ! -e /home/alice/go ]; do sleep 0.1; done
-exec /usr/bin/python3 "$@"
-"""
-
-OLD = """#!/bin/sh
-[ "$1" != -V ] || { echo Python 3.6.8; exit 0; }
-exit 1
-"""
-
-#: A login shell with a module system that has two modules.
-PROFILE = """module() {
-    case "$1 $2 $3" in
-        'load python/3.11 '*) return 0 ;;
-        '-t avail python') echo python/3.11 >&2 ;;
-        'load '*) echo "Lmod has detected the following error: unknown: $2" >&2; return 1 ;;
-    esac
-}
-"""
-
-
-@pytest.fixture
-def account(cluster: Cluster) -> Iterator[Path]:
-    """Alice's home, with a folder of wheels; what a test leaves is removed."""
-    home = cluster.home("alice")
-    make_wheels(home / "wheels")
-    for name, text in (("slow", SLOW), ("old", OLD)):
-        (home / name).write_text(text)
-        (home / name).chmod(0o755)
-    (home / ".bash_profile").write_text(PROFILE)
-    yield home
-    gone = ["wheels", "slow", "old", "go", ".bash_profile", ENV, f"{ENV}.d", "foreign", "bin"]
-    gone += [".local/state/jupyter-hpc/setup", ".local/share/jupyter/kernels"]
-    cluster.run("login1", ["rm", "-rf", *gone], user="alice")
-
-
-@pytest.fixture
-def laptop(cluster: Cluster) -> Laptop:
-    fresh = cluster.laptop("alice", "setup")
-    fresh.write_profile("bare", {"environment": {"setup": []}})
-    return fresh
-
-
-def _setup(laptop: Laptop, *words: str) -> subprocess.CompletedProcess[str]:
-    return run(laptop, "setup", "bare", *words, timeout=170)
-
-
-def _environment(laptop: Laptop) -> dict[str, list[str]]:
-    path = laptop.home / ".jupyter/hpc/clusters/bare.toml"
-    found: dict[str, list[str]] = parse_toml(path.read_text(), "here")["environment"]
-    return found
+def _begun(laptop: Laptop, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("setup", "bare", *words), env=environment(laptop), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
 
 
 @pytest.mark.timeout(400)
 def test_from_a_bare_account_to_an_environment_and_back(
     cluster: Cluster, laptop: Laptop, account: Path
 ) -> None:
-    plan = _setup(laptop, "--wheels", WHEELS, "--dry-run")
+    plan = setup(laptop, "--wheels", WHEELS, "--dry-run")
     assert plan.returncode == 0, plan.stderr
     assert "Would be run on the login host" in plan.stdout and not (account / ENV).exists()
 
     words = ["--wheels", WHEELS, "--python", "/home/alice/slow"]
-    with subprocess.Popen(
-        command("setup", "bare", *words), env=environment(laptop), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as first:  # fmt: skip
+    with _begun(laptop, *words) as first:
         eventually((account / f"{ENV}.d/1").exists, "a build", seconds=60)
         first.kill()
-    with subprocess.Popen(
-        command("setup", "bare", *words), env=environment(laptop), stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as second:  # fmt: skip
+    with _begun(laptop, *words) as second:
         assert second.stdout is not None
         assert "A build runs already on login1" in second.stdout.readline()
+        second.send_signal(signal.SIGINT)
+        _, err = second.communicate(timeout=60)
+    assert second.returncode == 130 and "a build that has begun there goes on" in err, err
+    with _begun(laptop, *words) as third:
+        assert third.stdout is not None
+        assert "A build runs already on login1" in third.stdout.readline()
         (account / "go").touch()
-        out, err = second.communicate(timeout=170)
-    assert second.returncode == 0, f"{out}\n{err}"
-    assert "Installing JupyterLab" in out and "Job " in out and "was given back" in out
+        out, err = third.communicate(timeout=170)
+    assert third.returncode == 0, f"{out}\n{err}"
+    assert "Installing JupyterLab" in out and re.search(r"Job \d+ is cancelled\.", out)
     assert "It starts on " in out and "JupyterLab 4.2.99" in out
-    assert _environment(laptop)["setup"] == [f"source /home/alice/{ENV}/bin/activate"]
+    assert environment_lines(laptop)["setup"] == [f"source /home/alice/{ENV}/bin/activate"]
     assert (account / ".local/share/jupyter/kernels/jupyter-hpc-bare/kernel.json").exists()
     assert (account / ENV / "share/jupyter/labextensions/jupyter-hpc/package.json").exists()
     assert (account / ENV / "etc/jupyter/jupyter_server_config.d/jupyter_hpc.json").exists()
     assert cluster.run("login1", ["squeue", "-h", "-t", "PD,R", "--user=alice"]).stdout == ""
 
-    again = _setup(laptop, *words)
+    again = setup(laptop, *words)
     assert "is there already" in again.stdout and "Job " not in again.stdout
     lock = laptop.home / "lock.txt"
-    assert _setup(laptop, "--export", str(lock)).returncode == 0
+    assert setup(laptop, "--export", str(lock)).returncode == 0
     assert "jupyterlab==4.2.99" in lock.read_text() and "jupyter-hpc" not in lock.read_text()
 
     # Another one is made beside, and the first stays as long as a job may use it.
     asked = ["sbatch", "--parsable", "--time=5", "--output=/dev/null", "--wrap", "sleep 600"]
     job = cluster.run("login1", asked, user="alice").stdout.strip()
-    built = _setup(laptop, "--wheels", WHEELS, "-f", str(lock), "--no-job")
+    built = setup(laptop, "--wheels", WHEELS, "-f", str(lock), "--no-job")
     assert built.returncode == 0, built.stderr
     assert f"{ENV} is now /home/alice/{ENV}.d/2" in built.stdout
     assert f"{ENV}.d/1 stays: job {job} may use it" in built.stdout
@@ -126,29 +80,53 @@ def test_from_a_bare_account_to_an_environment_and_back(
     assert f"/home/alice/{ENV}/bin/python" in kernel.read_text()
     cluster.run("login1", ["scancel", job], user="alice")
     cluster.wait_until_idle(60)
-    swept = _setup(laptop, "--wheels", WHEELS, "-f", str(lock), "--no-job")
+    swept = setup(laptop, "--wheels", WHEELS, "-f", str(lock), "--no-job")
     assert f"Removed: /home/alice/{ENV}.d/1, which was in use before" in swept.stdout
 
     # One that does not start on the node does not come into use.
     broken_in_jobs(account / "wheels")
-    failed = _setup(laptop, *words)
+    failed = setup(laptop, *words)
     assert failed.returncode == 1, failed.stdout
     assert "does not start on" in failed.stderr and "still is" in failed.stderr
     assert (account / ENV).readlink().name == "2"
 
-    gone = _setup(laptop, "--remove")
+    gone = setup(laptop, "--remove")
     assert gone.returncode == 0 and "Removed: " in gone.stdout, gone.stderr
     assert not (account / ENV).exists() and not (account / f"{ENV}.d").exists()
     assert not (account / ".local/share/jupyter/kernels/jupyter-hpc-bare").exists()
-    assert _environment(laptop)["setup"] == []
-    assert "Nothing was set up" in _setup(laptop, "--remove").stdout
+    assert environment_lines(laptop)["setup"] == []
+    assert "Nothing was set up" in setup(laptop, "--remove").stdout
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
+def test_the_job_is_given_back_when_setup_is_ended_and_the_next_goes_on(
+    cluster: Cluster, laptop: Laptop, account: Path, sign: signal.Signals
+) -> None:
+    cluster.run("login1", ["scontrol", "update", "partitionname=cpu", "state=down"], check=True)
+    try:
+        with _begun(laptop, "--wheels", WHEELS) as first:
+            assert first.stdout is not None
+            assert any(" waits: " in line for line in first.stdout), "it says what it waits for"
+            first.send_signal(sign)
+            first.communicate(timeout=60)
+        assert first.returncode == (-sign if sign == signal.SIGKILL else 128 + sign)
+        eventually(lambda: cluster.jobs() == [], lambda: f"{cluster.jobs()} is given back")
+        late = setup(laptop, "--wheels", WHEELS, "--wait", "1s")
+    finally:
+        cluster.run("login1", ["scontrol", "update", "partitionname=cpu", "state=up"], check=True)
+    assert late.returncode == 0, late.stdout + late.stderr
+    assert "env.d/1 was built before, and has not been checked yet" in late.stdout
+    assert "did not start within 1 s" in late.stderr and "--wait 1h" in late.stderr, late.stderr
+    assert cluster.jobs() == [] and f"{ENV} is now " in late.stdout
 
 
 @pytest.mark.faults
 @pytest.mark.timeout(600)
 def test_each_fault_is_named(cluster: Cluster, laptop: Laptop, account: Path) -> None:
     def fault(*words: str) -> str:
-        done = _setup(laptop, "--no-job", *words)
+        done = setup(laptop, "--no-job", *words)
         assert done.returncode == 1, done.stdout + done.stderr
         return done.stderr
 
@@ -167,14 +145,14 @@ def test_each_fault_is_named(cluster: Cluster, laptop: Laptop, account: Path) ->
     os.chown(account / "foreign", account.stat().st_uid, account.stat().st_gid)
     assert "was not made by jupyter-hpc" in fault("--prefix", "foreign")
     assert (account / "foreign/file").read_text() == "mine"
-    assert _environment(laptop)["setup"] == []
+    assert environment_lines(laptop)["setup"] == []
 
 
 @pytest.mark.timeout(200)
 def test_a_full_home_is_named(cluster: Cluster, laptop: Laptop, account: Path) -> None:
     cluster.homes.fill("alice")
     try:
-        done = _setup(laptop, "--no-job", "--wheels", WHEELS)
+        done = setup(laptop, "--no-job", "--wheels", WHEELS)
         assert done.returncode == 1 and "The disk on login1 is full" in done.stderr, done.stderr
     finally:
         cluster.homes.restore("alice")
@@ -208,65 +186,27 @@ def test_no_room_at_any_stage_leaves_the_environment_in_use(
     mounted("size=200m", "nr_inodes=20000")
     words = ("--prefix", "small/env", "--wheels", WHEELS, "--no-job")
     try:
-        first = _setup(laptop, *words)
+        first = setup(laptop, *words)
         assert first.returncode == 0, first.stdout + first.stderr
         before, size, files = found(), used("used"), used("iused")
         assert before[-1] == "env.d/1"
         # At the first folder, while Python makes its environment, and while pip installs.
         for room in (4, 2_000, size - 1_000):
             mounted("remount", f"size={size + room}k", "nr_inodes=20000")
-            full = _setup(laptop, *words, "--package", "rich")
+            full = setup(laptop, *words, "--package", "rich")
             assert full.returncode == 1 and "The disk on login1 is full" in full.stderr, full.stderr
             assert "small/env is in use as before" in full.stderr and found() == before
         for room in (1, 300, files - 60):
             mounted("remount", "size=200m", f"nr_inodes={files + room}")
-            full = _setup(laptop, *words, "--package", "rich")
+            full = setup(laptop, *words, "--package", "rich")
             assert full.returncode == 1 and "no free inodes" in full.stderr, (room, full.stderr)
             assert "small/env is in use as before" in full.stderr and found() == before
         mounted("remount", "size=200m", "nr_inodes=20000")
-        good = _setup(laptop, *words, "--package", "rich")
+        good = setup(laptop, *words, "--package", "rich")
         assert good.returncode == 0 and found()[-1] == "env.d/2", good.stderr
     finally:
         cluster.run("login1", ["umount", "--lazy", small])
         cluster.run("login1", ["rmdir", "small"], user="alice")
-
-
-#: Behaves like conda where `setup` uses it: makes an environment of the wheels that are there.
-CONDA = """#!/bin/sh
-[ "$1" != --version ] || { echo conda 24.1.0; exit 0; }
-if [ "$1 $2" = "env export" ]; then
-    printf 'name: x\\nchannels:\\n- conda-forge\\ndependencies:\\n- python=3.11\\n- pip:\\n'
-    printf '  - jupyter-hpc==0.1.0\\nprefix: %s\\n' "$4"
-    exit 0
-fi
-[ "$1" != env ] || { shift; grep -q python=3.11 "$6" || exit 9; }
-[ "$1 $2 $3" = "create -y -p" ] || exit 8
-/usr/bin/python3 -m venv "$4" && mkdir "$4/conda-meta" &&
-    "$4/bin/python" -m pip install -q --no-index -f /home/alice/wheels jupyterlab ipykernel
-"""
-
-
-@pytest.mark.faults
-@pytest.mark.timeout(600)
-def test_conda_with_a_tool_that_is_played(laptop: Laptop, account: Path) -> None:
-    (account / "bin").mkdir()
-    for name, text in {"conda": CONDA}.items():
-        (account / "bin" / name).write_text(text)
-        (account / "bin" / name).chmod(0o755)
-    (account / ".bash_profile").write_text('PATH="$HOME/bin:$PATH"\n')
-    made = _setup(laptop, "--style", "conda", "--wheels", WHEELS)
-    assert made.returncode == 0, made.stdout + made.stderr
-    assert (
-        "Making an environment with conda 24.1.0" in made.stdout and "It starts on" in made.stdout
-    )
-    assert f"CONDA_PREFIX=$(readlink -f /home/alice/{ENV})" in _environment(laptop)["setup"][0]
-    lock = laptop.home / "lock.yml"
-    assert _setup(laptop, "--export", str(lock)).returncode == 0
-    assert "python=3.11" in lock.read_text() and "alice" not in lock.read_text()
-    again = _setup(laptop, "-f", str(lock), "--wheels", WHEELS, "--no-job")
-    assert again.returncode == 0, again.stdout + again.stderr
-    gone = _setup(laptop, "--style", "conda", "--remove")
-    assert gone.returncode == 0 and not (account / ENV).exists(), gone.stderr
 
 
 @pytest.mark.faults
@@ -276,12 +216,12 @@ def test_one_packed_file_is_mounted_for_each_job(
 ) -> None:
     if not all(map(shutil.which, ("mksquashfs", "squashfuse", "fusermount"))):
         pytest.skip("squashfs-tools and squashfuse are not installed")
-    made = _setup(laptop, "--style", "packed", "--wheels", WHEELS)
+    made = setup(laptop, "--style", "packed", "--wheels", WHEELS)
     assert made.returncode == 0, made.stdout + made.stderr
     assert "Packing it into one file" in made.stdout and "It starts on" in made.stdout
     env = account / f"{ENV}.d/1"
     assert Path(f"{env}.squashfs").exists() and len(list(env.rglob("*"))) == 3
-    assert _environment(laptop)["setup"] == [f"source /home/alice/{ENV}/bin/activate"]
+    assert environment_lines(laptop)["setup"] == [f"source /home/alice/{ENV}/bin/activate"]
     # Two jobs side by side, the first of which ends before the second one asks again.
     say = f"source {ENV}/bin/activate && python -c 'import jupyterlab, sys; print(sys.prefix)'"
     script = f"#!/bin/bash\n{say}\nwhile [ ! -e go ]; do sleep 0.2; done\n{say}\n"
@@ -309,26 +249,38 @@ def test_one_packed_file_is_mounted_for_each_job(
     third = ["srun", "bash", "-c", f"{say}; ls /tmp | grep jupyter-hpc-env"]
     said = cluster.run("login1", third, user="alice", timeout=60).stdout.splitlines()
     assert len(said) == 2 and said[0] == f"/tmp/{said[1]}", said
-    gone = _setup(laptop, "--style", "packed", "--remove")
+    gone = setup(laptop, "--style", "packed", "--remove")
     assert gone.returncode == 0 and not (account / f"{ENV}.d").exists(), gone.stderr
     cluster.run("login1", ["sh", "-c", "rm -f job-*.out go"], user="alice")
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("style", ["uv", "venv"])
+@pytest.mark.parametrize("style", ["uv", "venv", "no-index"])
 @pytest.mark.timeout(900)
 def test_from_a_bare_account_to_a_session_with_panels(
     cluster: Cluster, account: Path, style: str
 ) -> None:
-    """With the real packages, and nothing of the cluster's own Python but the interpreter."""
+    """With the real packages, and nothing of the cluster's own Python but the interpreter.
+
+    "no-index" is the way of sites with wheels of their own: pip's settings come with a login
+    shell and its module, and the profile only says `style = "wheels"`.
+    """
     shutil.rmtree(account / "wheels")
     shutil.copytree(wheel_folder(), account / "wheels")
     (account / "bin").mkdir()
     shutil.copy(uv_program(), account / "bin/uv")
-    (account / ".bash_profile").write_text('PATH="$HOME/bin:$PATH"\n')
     laptop = cluster.laptop("alice", "setup-whole")
-    laptop.write_profile("mini", {"environment": {"setup": [], "wheels": WHEELS}})
-    done = run(laptop, "setup", "mini", "--style", style, timeout=600)
+    words: list[str] = []
+    if style == "no-index":
+        (account / "wheels/pip.conf").write_text(f"[global]\nfind-links = {WHEELS}\n")
+        settings = f"{PROFILE}export PIP_CONFIG_FILE={WHEELS}/pip.conf\n"
+        (account / ".bash_profile").write_text(settings)
+        chosen: dict[str, Value] = {"style": "wheels", "modules": ["python/3.11"]}
+    else:
+        (account / ".bash_profile").write_text('PATH="$HOME/bin:$PATH"\n')
+        chosen, words = {"wheels": WHEELS}, ["--style", style]
+    laptop.write_profile("mini", {"environment": {"setup": [], **chosen}})
+    done = run(laptop, "setup", "mini", *words, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "It starts on " in done.stdout
     with connected(laptop, "mini") as session:
@@ -345,7 +297,7 @@ def test_from_a_bare_account_to_a_session_with_panels(
         served = account / f"{ENV}.d/1/share/jupyter/labextensions/jupyter-hpc/package.json"
         assert served.exists()
         # A session keeps what it has begun with.
-        again = run(laptop, "setup", "mini", "--style", style, "--package", "nbformat", timeout=600)
+        again = run(laptop, "setup", "mini", *words, "--package", "nbformat", timeout=600)
         assert f"{ENV} is now /home/alice/{ENV}.d/2" in again.stdout, again.stdout + again.stderr
         assert f"{ENV}.d/1 stays: job" in again.stdout
         assert session.get("/jupyter-hpc/jobs", headers)[0] == 200

@@ -20,13 +20,13 @@ with open(os.path.join(folder, "kernel.json"), "w") as file:
 """
 
 #: Of these a module is needed.
-_MODULES = {
+MODULES = {
     "jupyterlab": {"jupyterlab/__init__.py": "__version__ = '4.2.99'\n"},
     "ipykernel": {"ipykernel/__init__.py": "", "ipykernel/__main__.py": _KERNEL},
 }
 
 #: Satisfies every lower bound that we have and none of the upper ones breaks.
-_VERSIONS = {"jupyterlab": "4.2.99", "jupyter_server": "2.99.0"}
+VERSIONS = {"jupyterlab": "4.2.99", "jupyter_server": "2.99.0"}
 
 
 def required() -> list[str]:
@@ -61,8 +61,8 @@ def make_wheels(folder: Path, *, lender: str = "") -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in required():
-        version = _VERSIONS.get(name, "99.0.0")
-        files = {} if lender else _MODULES.get(name, {})
+        version = VERSIONS.get(name, "99.0.0")
+        files = {} if lender else MODULES.get(name, {})
         if lender and name == "jupyterlab":
             files = {
                 "lender.pth": _LENDS.format(prefix=lender),
@@ -75,7 +75,7 @@ def make_wheels(folder: Path, *, lender: str = "") -> None:
 def broken_in_jobs(folder: Path) -> None:
     """Put an ipykernel into a folder of wheels that works on the login host only."""
     guard = "import os\nif 'SLURM_JOB_ID' in os.environ:\n    raise SystemExit('not here')\n"
-    files = {**_MODULES["ipykernel"], "ipykernel/__init__.py": guard}
+    files = {**MODULES["ipykernel"], "ipykernel/__init__.py": guard}
     wheel = next(folder.glob("ipykernel-*.whl"))
     wheel.write_bytes(stand_in("ipykernel", wheel.name.split("-")[1], files))
 

@@ -176,6 +176,22 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path, name: str, kind: str) ->
     assert (place / "file").read_text() == "mine" and place.is_symlink() == (kind == "link")
 
 
+def test_a_folder_of_wheels_begins_in_the_home(account: Account) -> None:
+    for word, code in (("wheels", 29), ("~/wheels", 29)):
+        words = account.words
+        words[6] = word
+        ran = [*words, "key2", "--", "x"]
+        done = subprocess.run(
+            ran, env=account.environment, cwd="/", text=True, capture_output=True, timeout=30
+        )
+        assert done.returncode == code and f"fault {account.home}/wheels" in done.stdout
+    (account.home / "wheels").mkdir()
+    done = subprocess.run(
+        ran, env=account.environment, cwd="/", text=True, capture_output=True, timeout=30
+    )
+    assert done.returncode == 0, done.stdout
+
+
 def test_nothing_is_built_where_everybody_may_write(tmp_path: Path) -> None:
     made = Account(tmp_path)
     made.prefix.parent.mkdir()

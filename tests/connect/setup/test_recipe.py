@@ -91,11 +91,38 @@ def test_lines_quote_the_folder() -> None:
         (137, "", "was ended on h before it was over"),
         (30, "No space left on device\njupyter-hpc: inodes 99999", "disk on h is full"),
         (30, "Temporary failure in name resolution", "does not reach the Internet"),
-        (31, "CondaHTTPError: HTTP 000", "does not reach the Internet"),
+        (31, "CondaHTTPError: HTTP 000", "from where conda's packages would come. Many sites"),
         (30, "ERROR: No matching distribution found for torch>=2", "no package 'torch>=2'"),
+        (
+            31,
+            "PackagesNotFoundInChannelsError: The following packages are missing from the target "
+            "environment:\n\n  - nothere=1\n",
+            "no package 'nothere' that fits in the channels",
+        ),
+        (31, "ResolvePackageNotFound: \n  - nothere=1\n", "no package 'nothere'"),
+        (
+            31,
+            "LibMambaUnsatisfiableError: Encountered problems while solving:\n"
+            "  - nothing provides requested nothere\n",
+            "no package 'nothere'",
+        ),
+        (
+            31,
+            "error    libmamba Could not solve for environment specs\n"
+            "The following package could not be found\n"
+            "└─ nothere =* * does not exist (perhaps a typo or a missing channel).",
+            "no package 'nothere'",
+        ),
         (30, "ERROR: Package 'x' requires a different Python: 3.11.2", "no package 'x'"),
         (22, "jupyter-hpc: fault python/9 none", "no module command"),
         (22, "jupyter-hpc: offer python/3.11\njupyter-hpc: fault python/9", "python/3.11"),
+        (
+            22,
+            "motd\njupyter-hpc: said Lmod: one of these must be loaded:\n"
+            "jupyter-hpc: said    gcc/12\njupyter-hpc: offer python/3\njupyter-hpc: fault python/3",
+            "It says: Lmod: one of these must be loaded: gcc/12 It is there, and may need another",
+        ),
+        (27, "jupyter-hpc: room dd: fsync failed: Disk quota exceeded", "quota on h is used up"),
         (20, "jupyter-hpc: fault none", "has no Python"),
         (21, "jupyter-hpc: fault Python 3.6.8", "3.6.8 on h is too old"),
         (23, "", "neither conda"),

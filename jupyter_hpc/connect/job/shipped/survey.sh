@@ -12,7 +12,7 @@ say() { printf '%s=%s\n' "$1" "$2"; }
 if [ "${1:-}" = modules ]; then
     command -v module >/dev/null 2>&1 || exit 0
     module -t avail 2>&1 | grep -E -i '^(jupyter|anaconda|miniconda|miniforge|mamba|python)' |
-        sed -e 's/(default)//' -e 's,/$,,' | head -n 60 | sed 's/^/module=/'
+        sed -e 's/[ (<].*//' -e 's,/$,,' | head -n 60 | sed 's/^/module=/'
     exit 0
 fi
 for name in SCRATCH WORK PROJECT FAST STORE; do

@@ -21,6 +21,10 @@ fail() {
     say "fault $*"
     say "space $(df -Pk "$parent" 2>/dev/null | awk 'END { print $4 }')"
     say "inodes $(df -Pi "$parent" 2>/dev/null | awk 'END { print $4 }')"
+    # A quota is in none of the two, and Python's venv does not say why it failed.
+    if [ -d "$env" ]; then
+        say "room $(LC_ALL=C dd if=/dev/zero of="$env.room" bs=65536 count=64 conv=fsync 2>&1 | grep -i -E 'quota|space')"
+    fi
     # Half an environment would only take room, perhaps the last there is.
     [ -z "$env" ] || rm -rf "$env" "$env".*
     rm -f "$work/pid"
@@ -40,10 +44,10 @@ while [ "$#" -gt 0 ] && [ "$1" != -- ]; do
     say "step Loading the module $1"
     command -v module >/dev/null 2>&1 || fail 22 "$1 none"
     if ! module load "$1" 2>"$work/module.txt" || grep -q -i -E 'error|unable to locate|unknown' "$work/module.txt"; then
-        cat "$work/module.txt"
+        grep -v '^Shell debugging' "$work/module.txt" | sed 's/^/jupyter-hpc: said /'
         name=${1%%/*}
         { module -t avail "$name" 2>&1; module -t spider "$name" 2>&1; } | grep -i "^ *$name" |
-            sed -e 's/(.*)//' -e 's/^ *//' | sort -u | head -n 20 | sed 's/^/jupyter-hpc: offer /'
+            sed -e 's/^ *//' -e 's/[ (<].*//' | sort -u | head -n 20 | sed 's/^/jupyter-hpc: offer /'
         fail 22 "$1"
     fi
     shift
@@ -140,6 +144,7 @@ pip_install() {
     fi
 }
 
+case $wheels in '' | no-index | /*) ;; *) wheels=$HOME/${wheels#\~/} ;; esac
 case $wheels in '' | no-index) ;; *) [ -d "$wheels" ] || fail 29 "$wheels" ;; esac
 case $style in
 venv | uv | packed)
@@ -169,12 +174,20 @@ conda)
     say "step Making an environment with $("$conda" --version 2>&1 </dev/null | head -n 1)"
     # conda wants to make the folder itself.
     rmdir "$env"
+    # `conda env create` knows no -y before 24.3, and asks without it from 26.7 on.
+    export CONDA_ALWAYS_YES=true MAMBA_ALWAYS_YES=true
+    # What a file lists below `pip:` is installed by conda's own call of pip.
+    case $wheels in
+    '') ;;
+    no-index) export PIP_NO_INDEX=1 ;;
+    *) export PIP_NO_INDEX=1 PIP_FIND_LINKS="$wheels" ;;
+    esac
     case $conda in *micromamba) sub='' ;; *) sub='env' ;; esac
     if [ -n "$spec" ]; then
         # shellcheck disable=SC2086 # one word or none
-        "$conda" $sub create -y -p "$env" -f "$work/$spec" </dev/null || fail 31 create
+        "$conda" $sub create -p "$env" -f "$work/$spec" </dev/null || fail 31 create
     else
-        "$conda" create -y -p "$env" -c conda-forge 'python>=3.10' 'jupyterlab>=4.2' ipykernel pip \
+        "$conda" create -p "$env" -c conda-forge 'python>=3.10' 'jupyterlab>=4.2' ipykernel pip \
             </dev/null || fail 31 create
     fi
     [ -x "$env/bin/python" ] || fail 20 none
