@@ -10,23 +10,25 @@ import asyncio
 import base64
 import contextlib
 import json
+import logging
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from jupyter_hpc.cli.unattended import UnattendedLogin
 from jupyter_hpc.clusters import Login, Profile, load
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
+from jupyter_hpc.connect.ssh.openssh.alone import LoginAlone, NotAlone
 from jupyter_hpc.errors import (
     CommandMissing,
     CommandTimeout,
     ConnectError,
     ProfileError,
     Unreachable,
-    UsageError,
 )
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, LocalRunner, Runner, prefixed
 
@@ -34,6 +36,8 @@ if TYPE_CHECKING:  # asyncssh takes a quarter of a second, and a session has it 
     from jupyter_hpc.connect.ssh.interfaces import RemoteProcess
     from jupyter_hpc.connect.ssh.login import LoginConnection
     from jupyter_hpc.connect.ssh.prompts import Prompter
+
+_log = logging.getLogger(__name__)
 
 #: The file with the resolved profile, named inside a session.
 PROFILE_VARIABLE = "JUPYTER_HPC_PROFILE"
@@ -134,10 +138,13 @@ class ClusterRunner:
         self, login: Login, sessions: Sequence[SessionRecord], prompter: Callable[[], Prompter]
     ) -> None:
         self._settings = login
+        self._unattended = UnattendedLogin(login, Records())
+        self._alone: LoginAlone | None = None
+        self._begun: RemoteProcess | None = None
         self._sessions = [SessionRunner(record) for record in sessions]
         self._prompter = prompter
         self._login: LoginConnection | None = None
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Future[LoginConnection] | None = None
         self._served = False
 
     async def run(
@@ -155,9 +162,15 @@ class ClusterRunner:
         return await login.runner.run(argv, stdin=stdin, timeout=timeout)
 
     @property
+    def runner(self) -> Runner:
+        """Itself: what a connection of our own offers, too."""
+        return self
+
+    @property
     def host(self) -> str:
         """The login host as the profile names it first, or the one that was reached."""
-        return self._login.host if self._login is not None else self._settings.host[0]
+        reached = self._login or self._alone
+        return reached.host if reached is not None else self._settings.host[0]
 
     @property
     def needs_person(self) -> bool:
@@ -175,15 +188,29 @@ class ClusterRunner:
         A session that has served once is waited for, not left for a login of our own: raises
         Unreachable while it is away.
         """
-        return await self._started(lambda there: there.start(line, timeout=timeout))
+        process, self._begun = self._begun, None
+        if process is None:
+            process = await self._over_session(lambda there: there.start(line, timeout=timeout))
+        if process is None:
+            process = await self._started_alone(line)
+        if process is None:
+            process = await (await self._own_login()).start(line, timeout=timeout)
+        return process
 
     async def start_sftp(self, *, timeout: float = 15.0) -> RemoteProcess:
         """Start the SFTP server there; see `start`."""
-        return await self._started(lambda there: there.start_sftp(timeout=timeout))
+        process = await self._over_session(lambda there: there.start_sftp(timeout=timeout))
+        if process is not None:
+            return process
+        if self._alone is not None:
+            # Nothing of ours runs there. What has to be asked besides should not log in each time.
+            await asyncio.to_thread(self._unattended.refuse, self._alone.host)
+        return await (await self._own_login()).start_sftp(timeout=timeout)
 
-    async def _started(
-        self, start: Callable[[SessionRunner | LoginConnection], Awaitable[RemoteProcess]]
-    ) -> RemoteProcess:
+    async def _over_session(
+        self, start: Callable[[SessionRunner], Awaitable[RemoteProcess]]
+    ) -> RemoteProcess | None:
+        """What a session has started; None where there is none."""
         while self._sessions:
             session = self._sessions[0]
             try:
@@ -194,27 +221,61 @@ class ClusterRunner:
                 if self._served:
                     raise
                 self._sessions.remove(session)
-        return await start(await self._own_login())
+        return None
 
-    async def log_in(self) -> None:
-        """Make the connection now, unless a session has one. Raises ConnectError."""
+    async def _started_alone(self, line: str) -> RemoteProcess | None:
+        """What the system's ssh has started; None where it is not known to get in by itself."""
+        alone = await asyncio.to_thread(self._find_alone)
+        if alone is None:
+            return None
+        try:
+            return await alone.start(line)
+        except NotAlone as error:
+            _log.info("%s Our own login is made.", error.message)
+            if error.refused:
+                self._alone = None
+                await asyncio.to_thread(self._unattended.refuse, alone.host)
+        return None
+
+    def _find_alone(self) -> LoginAlone | None:
+        """The host for the system's ssh, if that is known to get in by itself."""
+        if self._login is None and self._alone is None:
+            self._alone = self._unattended.find()
+        return self._alone if self._login is None else None
+
+    async def log_in(self, line: str) -> None:
+        """Make the connection now, unless a session has one, for the `line` that is started next.
+
+        Raises ConnectError.
+        """
         if not self._sessions:
-            await self._own_login()
+            self._begun = await self._started_alone(line)
+            if self._begun is None:
+                await self._own_login()
 
     async def _own_login(self) -> LoginConnection:
+        """Our own connection. What is asked while it is made shares what comes of it.
+
+        A refusal is one attempt, and one question to a person, however many commands wait.
+        """
+        if self._login is not None and not self._login.closed:
+            return self._login
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.ensure_future(self._open_login())
+        return await asyncio.shield(self._opening)
+
+    async def _open_login(self) -> LoginConnection:
         from jupyter_hpc.connect.ssh.login import open_login
 
-        async with self._opening:
-            if self._login is None or self._login.closed:
-                try:
-                    self._login = await open_login(self._settings, self._prompter())
-                except UsageError as error:
-                    # The profile's own sentence often says what is missing: a running demo.
-                    hint = f"{error.hint} {self._settings.network}".strip()
-                    raise UsageError(error.message, hint) from error
-            return self._login
+        login = self._login = await open_login(self._settings, self._prompter())
+        await asyncio.to_thread(self._unattended.learn, login)
+        return login
 
     def close(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+        if self._alone is not None:
+            self._alone.close()
         if self._login is not None:
             self._login.close()
 
@@ -225,7 +286,7 @@ async def open_cluster(
 ) -> AsyncIterator[ClusterRunner]:
     """Runs commands on the profile's login host; nothing is opened before the first of them."""
     from_terminal = prompter or _terminal_prompter
-    sessions = await asyncio.to_thread(_sessions_to, profile)
+    sessions = await asyncio.to_thread(sessions_to, profile)
     runner = ClusterRunner(profile.login, sessions, from_terminal)
     try:
         yield runner
@@ -250,7 +311,7 @@ def _terminal_prompter() -> Prompter:
     return terminal_prompter()
 
 
-def _sessions_to(profile: Profile) -> list[SessionRecord]:
+def sessions_to(profile: Profile) -> list[SessionRecord]:
     """The sessions of this laptop that may hold a connection to the profile's cluster."""
     return [
         record

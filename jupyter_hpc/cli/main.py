@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "cancel": ("jobs", "cancel", "Cancel a job."),
     "results": ("jobs", "results", "Fetch what a job has produced."),
     "runs": ("runs", "runs", "List the runs ever submitted, with what they reached."),
+    "report": ("report", "report", "Write one page about a job: curves, figures, use, advice."),
     "ticket": ("ticket", "ticket", "Print what the site's support needs to know of a job."),
     "demo": ("demo", "demo", "Try everything on an embedded cluster."),
 }

@@ -66,7 +66,10 @@ def here(record: SessionRecord) -> Entry:
     try:
         answer = ask_manager(record, "status", timeout=_STATUS_SECONDS)
     except ConnectError:
-        return {**entry, "state": "silent"}
+        problem = (
+            "The program that keeps it does not answer. If that lasts, stop it and connect again."
+        )
+        return {**entry, "state": "silent", "problem": problem}
     for key in ("state", "job_id", "node", "transport"):
         entry[key] = answer.get(key) or entry[key]
     next_try = answer.get("next_try") or 0.0
@@ -108,7 +111,7 @@ def elsewhere(session: ClusterSession) -> Entry:
     if session.is_check:
         entry["connect"] = None
         entry["stop"] = f"jupyter-hpc cancel {job_id} --on {profile}"
-        entry["problem"] = "A job of 'jupyter-hpc doctor'; its short time limit ends it by itself."
+        entry["problem"] = "It only looks at a node; its short time limit ends it by itself."
     return enriched(entry, session)
 
 
@@ -159,6 +162,8 @@ def line(entry: Entry) -> str:
     words = printable(f"{entry['cluster']}: " + ", ".join(_parts(entry)))
     if entry["here"]:
         words += f"\n  {entry['url']}   process {entry['pid']}"
+        if entry["problem"]:
+            words += f"\n  {printable(entry['problem'])}"
         if entry["next_try"]:
             wait = duration(_epoch(entry["next_try"]) - time.time())
             words += f"\n  The next try comes in {wait}. Now: jupyter-hpc connect "

@@ -20,6 +20,10 @@ if TYPE_CHECKING:  # asking a cluster takes more than most of these commands nee
     from jupyter_hpc.connect.job.listing import ClusterSession
 
 
+#: A manager answers at once what it knows, or hangs.
+_ANSWER_SECONDS = 10.0
+
+
 def find_session(records: Records, name: str | None) -> SessionRecord:
     """The live session of that name, or the only one when none is named."""
     found = find_here(records, name)
@@ -149,7 +153,7 @@ def open_(name: str | None) -> int:
     record = find_here(records, name)
     if record is None:
         return _connect_and_open(str(name))
-    address = ask_manager(record, "browser-url")["address"]
+    address = ask_manager(record, "browser-url", timeout=_ANSWER_SECONDS)["address"]
     if not open_private(address, records.folder, record.cluster):
         click.echo(f"No browser could be opened here. The address: {record.url}")
     return 0
@@ -185,7 +189,7 @@ def url(name: str | None) -> None:
             f"{described(session)} So it has no address here.",
             f"Connect it first: jupyter-hpc connect {name}",
         )
-    click.echo(ask_manager(record, "token-url")["url"])
+    click.echo(ask_manager(record, "token-url", timeout=_ANSWER_SECONDS)["url"])
 
 
 @click.command()
@@ -225,6 +229,8 @@ def stop(name: str | None) -> None:
     record = find_here(records, name)
     if record is not None:
         try:
+            # One that hangs is known by this at once, and not after the time that Slurm may take.
+            ask_manager(record, "status", timeout=_ANSWER_SECONDS)
             answer = ask_manager(record, "stop", timeout=120.0)
         except Unreachable as error:
             if record.alive():

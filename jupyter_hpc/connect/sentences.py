@@ -98,7 +98,7 @@ SENTENCES: Mapping[type[Event], Callable[[Any], str]] = {
     GpuIdle: lambda event: event.text,
     OutOfMemory: lambda event: event.text,
     JupyterEnded: lambda event: event.text,
-    Failed: lambda event: f"{event.message} {event.hint}".strip(),
+    Failed: lambda event: " ".join(f"{event.message} {event.hint}".split()),
     Asked: lambda event: QUESTIONS[event.kind],
     Answered: _answered,
     Ended: lambda event: event.text or f"The session is over: {event.cause}.",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,21 @@ def test_two_next_steps_stand_on_two_lines() -> None:
     name_doctor(error, "demo")
     first, second = error.hint.splitlines()
     assert first.endswith("jupyter-hpc demo") and second.endswith(": jupyter-hpc doctor demo")
+
+
+def test_a_dry_run_to_a_cluster_that_is_not_reached_comes_to_an_end(tmp_path: Path) -> None:
+    """It asks several things at once: the first that fails ends the others."""
+    folder = tmp_path / "hpc/clusters"
+    folder.mkdir(parents=True)
+    hosts = '["one.invalid", "two.invalid"]'
+    (folder / "far.toml").write_text(f"[login]\nhost = {hosts}\n", encoding="utf-8")
+    places = {name: str(tmp_path) for name in ("HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR")}
+    asked = subprocess.run(
+        [sys.executable, "-m", "jupyter_hpc", "connect", "far", "--dry-run"],
+        env={**os.environ, **places},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert asked.returncode == 1 and "No login host could be reached." in asked.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from jupyter_hpc.cli import hosts
 from jupyter_hpc.cli.hosts import open_host
 from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
 from jupyter_hpc.connect.ssh import login
-from jupyter_hpc.errors import CommandMissing, Unreachable
+from jupyter_hpc.errors import AuthenticationFailed, CommandMissing, Unreachable
 from jupyter_hpc.runner import Completed
 
 
@@ -29,6 +30,7 @@ class Login:
 
     made = 0
     closed = False
+    keys_alone = False
 
     def __init__(self) -> None:
         self.runner = self
@@ -121,6 +123,25 @@ async def test_a_command_that_may_have_run_is_not_run_again(
     with pytest.raises(Unreachable):
         await _said()
     assert Login.made == 0
+
+
+async def test_a_refused_login_is_one_attempt_for_all_who_wait_for_it(
+    cluster: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some sites lock a person out for a day after five of them."""
+    cluster(lambda action: {"state": "ended"})
+    attempts: list[object] = []
+
+    async def refuse(settings: object, prompter: object) -> Login:
+        attempts.append(settings)
+        await asyncio.sleep(0)
+        raise AuthenticationFailed("login1 refused the password.")
+
+    monkeypatch.setattr(login, "open_login", refuse)
+    async with open_host("mini") as host:
+        asked = [host.runner.run(["true"]) for _ in range(3)]
+        refused = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(each) for each in refused] == [AuthenticationFailed] * 3 and len(attempts) == 1
 
 
 async def test_slurm_s_commands_go_behind_the_words_of_the_profile() -> None:

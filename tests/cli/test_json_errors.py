@@ -37,7 +37,7 @@ def test_an_error_of_the_session_is_the_last_event(
     assert (event["event"], event["cluster"], event["code"], code) == ("error", "demo", 2, 2)
     assert "cannot be read" in event["message"] and event["message"] in people
     assert "start it with: jupyter-hpc demo" in event["hint"]
-    assert event["text"] == f"{event['message']} {event['hint']}"
+    assert event["text"] == " ".join(f"{event['message']} {event['hint']}".split())
 
 
 def test_an_error_before_anything_starts_is_an_event(capsys: pytest.CaptureFixture[str]) -> None:

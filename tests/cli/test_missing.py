@@ -36,7 +36,7 @@ def _run(*words: str) -> Result:
     return CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
 
 
-SENTENCE = "2 files of job 5 are not back from scratch; "
+SENTENCE = "2 files of job 5 are not back from scratch (Disk quota exceeded); "
 
 
 def test_results_says_what_it_could_not_fetch(output: Path) -> None:

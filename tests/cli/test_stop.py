@@ -23,7 +23,8 @@ def test_a_program_that_hangs_keeps_no_job(tmp_path: Path, monkeypatch: pytest.M
     Records().write_session(record)
     stopped: list[str] = []
 
-    def silent(*_: Any, **__: Any) -> dict[str, Any]:
+    def silent(record: object, action: str, **limits: float) -> dict[str, Any]:
+        assert action == "status" and limits["timeout"] <= 10, "two minutes of eight GPUs"
         raise Unreachable("The manager of the session does not answer.", "It may have ended.")
 
     def stop(name: str) -> list[Any]:

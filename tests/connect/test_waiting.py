@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from jupyter_hpc.waiting import finish, within
+from jupyter_hpc.errors import ConnectError
+from jupyter_hpc.waiting import finish, together, within
 from tests.waiting import stays
 
 
@@ -72,3 +73,22 @@ async def test_finishing_hears_its_own_cancellation() -> None:
     let_go.set()
     await finish(task, asyncio.create_task(fails()))
     assert task.cancelled()
+
+
+async def test_the_first_error_ends_what_runs_beside_it() -> None:
+    ended: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("both")
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ConnectError("No.")
+
+    with pytest.raises(ConnectError, match="No"):
+        await together(waits(), fails())
+    assert ended == ["both"]
+    assert await together(asyncio.sleep(0, 1), asyncio.sleep(0, "two")) == (1, "two")

@@ -35,6 +35,7 @@ from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase, Request
 from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.text import printable
+from jupyter_hpc.waiting import together
 
 _log = logging.getLogger(__name__)
 
@@ -181,7 +182,7 @@ class Allocator:
         requested = await (
             self._sbatch(request) if self._launch.method == "sbatch" else self._salloc(request)
         )
-        oldest, log = await asyncio.gather(self._oldest(request.name), self._keep_log(requested))
+        oldest, log = await together(self._oldest(request.name), self._keep_log(requested))
         if oldest is not None and _age_order(oldest) < int(requested.job_id):
             await self._slurm.cancel([requested.job_id])
             _log.info("job %s is cancelled, %s is older", requested.job_id, oldest.job_id)

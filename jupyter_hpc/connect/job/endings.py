@@ -82,8 +82,10 @@ async def _detail(slurm: SlurmClient, job_id: str) -> JobDetail | None:
 
 
 def _record_helps(detail: JobDetail | None) -> bool:
-    """Only the database knows who cancelled a job, and jobs of some minutes ago."""
-    return detail is None or detail.state == "CANCELLED"
+    """Only the database knows who cancelled a job, jobs of some minutes ago, and how a job has
+    ended whose node does not say that all of it is gone.
+    """
+    return detail is None or detail.state == "CANCELLED" or detail.phase is Phase.ENDING
 
 
 async def _record(slurm: SlurmClient, job_id: str) -> FinishedJob | None:

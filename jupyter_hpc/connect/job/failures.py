@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.job.remote import EXIT_LINE, UNWRITABLE_LINE, first
-from jupyter_hpc.errors import LaunchFailed
+from jupyter_hpc.errors import CommandFailed, LaunchFailed
 from jupyter_hpc.text import printable, printable_lines
 
 #: Of what Jupyter wrote before it ended, so much is shown; the rest is in its log.
@@ -22,6 +22,9 @@ _NO_PROCESS = re.compile(
 
 #: `jupyter lab` where there is a `jupyter` and no `jupyter-lab`.
 _NO_SUBCOMMAND = re.compile(r"Jupyter command `(jupyter-[\w-]+)` not found")
+
+#: How a shell begins what it says of a line: our script is of no interest there.
+_OUR_SCRIPT = re.compile(r"^\S*/launch\.sh: (?:eval: )?(?:line \d+: )?")
 
 #: A shell that does not find the script which it is to run.
 _NO_SCRIPT = re.compile(r"(?:[Cc]an'?(?:no)?t open|No such file).*launch\.sh|launch\.sh: No such")
@@ -42,6 +45,12 @@ def explain_failure(fields: Mapping[str, Sequence[str]], profile: Profile) -> La
         )
     if kind == "exit":
         return _ends_shell(fields, profile)
+    if kind == "path":
+        return LaunchFailed(
+            f"{_line(fields)} takes the system's own programs (cat, rm) out of PATH: "
+            f"{_command(fields)}",
+            f"Keep what was there: PATH=…:$PATH. {_where(profile)}",
+        )
     if kind == "died":
         return LaunchFailed(
             "The script that starts Jupyter ended by itself after the environment lines, with "
@@ -106,8 +115,7 @@ def explain_silence(silence: Silence, profile: Profile) -> LaunchFailed:
     if over:
         return LaunchFailed(
             f"No step could be started in job {silence.job_id}: {said or 'srun said nothing'}",
-            "Try it by hand on the cluster: "
-            f"srun --jobid={silence.job_id} --overlap --ntasks=1 hostname",
+            _try_step(silence.job_id),
         )
     if silence.line:
         return LaunchFailed(
@@ -119,6 +127,13 @@ def explain_silence(silence: Silence, profile: Profile) -> LaunchFailed:
         f"Jupyter did not start in job {silence.job_id} within {silence.seconds:g} s. "
         f"{said}".strip(),
         f"Look at {silence.session}/jupyter.log on the cluster.",
+    )
+
+
+def explain_mute(job_id: str, node: str, said: str) -> CommandFailed:
+    """The node of the job did not run a small script of ours; it, ssh or srun `said` this."""
+    return CommandFailed(
+        f"Nothing can be run on {node}, the node of job {job_id}: {said}", _try_step(job_id)
     )
 
 
@@ -145,7 +160,9 @@ def explain_exit(
 
 
 def _lines(fields: Mapping[str, Sequence[str]], last: int = 0) -> str:
-    return printable_lines("\n".join(fields.get("output", [])[-last:])).strip()
+    """The last lines of what was printed, without the shell's words for where our script is."""
+    lines = [_OUR_SCRIPT.sub("", line) for line in fields.get("output", [])[-last:]]
+    return printable_lines("\n".join(lines)).strip()
 
 
 def _line(fields: Mapping[str, Sequence[str]]) -> str:
@@ -160,15 +177,20 @@ def _where(profile: Profile) -> str:
     return f"The lines stand under [environment] in {profile.source}."
 
 
+def _try_step(job_id: str) -> str:
+    return f"Try it by hand on the cluster: srun --jobid={job_id} --overlap --ntasks=1 hostname"
+
+
 def _try_by_hand(profile: Profile) -> str:
     setup = " && ".join(profile.environment.for_jupyter)
     return f"Try it by hand: ssh {profile.login.host[0]}, then: {setup}. {_where(profile)}"
 
 
 def _ends_shell(fields: Mapping[str, Sequence[str]], profile: Profile) -> LaunchFailed:
+    output = _lines(fields, MAX_OUTPUT_LINES)
     return LaunchFailed(
         f"{_line(fields)} ended the shell (exit, exec, set -e), so that Jupyter could not be "
-        f"started after it: {_command(fields)}",
+        f"started after it: {_command(fields)}" + (f"\n{output}" if output else ""),
         "The lines run one after the other in one shell: a line may set it up, not leave it. "
         + _where(profile),
     )

@@ -30,6 +30,9 @@ from jupyter_hpc.slurm.client import SlurmClient
 
 _log = logging.getLogger(__name__)
 
+#: After these there is no job any more, or it is somebody else's.
+_NOT_OURS = (SessionEnded, SessionTaken)
+
 
 class LoginAccess(Protocol):
     """The login host, whichever connection there is to it; the session's connections are one."""
@@ -69,6 +72,22 @@ class JobEnding:
             await self._access.log_in(ask=ask)
         return SlurmClient(self._access.login.runner)
 
+    async def _slurm_after(self, error: HpcError) -> SlurmClient:
+        if isinstance(error, (AuthenticationFailed, HostKeyRefused, PromptNeeded)):
+            # Nothing is tried a second time there that was refused just now.
+            return SlurmClient(self._access.login.runner)
+        return await self._slurm(ask=False)
+
+    async def is_over_after(self, error: HpcError, job_id: str) -> bool:
+        """Whether Slurm says that the job has ended; what went wrong before may come of that."""
+        if isinstance(error, _NOT_OURS):
+            return False
+        try:
+            return await is_over(await self._slurm_after(error), job_id)
+        except HpcError as failed:
+            _log.info("whether job %s is over is not known: %s", job_id, failed.message)
+            return False
+
     async def cancel(self, job_id: str) -> None:
         """Cancel it, as somebody asks; ConnectError if it may go on."""
         try:
@@ -101,10 +120,13 @@ class JobEnding:
     async def settle(self, error: HpcError, session: FailedSession, uid: str) -> None:
         """Give the job back where it is this connect's; the error says what became of it."""
         job_id = session.job_id
-        if not job_id or isinstance(error, (SessionEnded, SessionTaken)):
-            return  # there is no job any more, or it is somebody else's now
+        if not job_id or isinstance(error, _NOT_OURS):
+            return
         if session.keep or session.served or not session.own:
-            _add(error, stays(job_id, session.name, asked=session.keep and session.own))
+            if await self.is_over_after(error, job_id):
+                _add(error, (await self.why(job_id, uid)).text)
+            else:
+                _add(error, stays(job_id, session.name, asked=session.keep and session.own))
             return
         try:
             _add(error, await self._give_back(error, job_id, uid))
@@ -115,11 +137,7 @@ class JobEnding:
 
     async def _give_back(self, error: HpcError, job_id: str, uid: str) -> str:
         """What became of the job, in a sentence."""
-        if isinstance(error, (AuthenticationFailed, HostKeyRefused, PromptNeeded)):
-            # Nothing is tried a second time there that was refused just now.
-            slurm = SlurmClient(self._access.login.runner)
-        else:
-            slurm = await self._slurm(ask=False)
+        slurm = await self._slurm_after(error)
         if await is_over(slurm, job_id):
             return (await self.why(job_id, uid)).text
         await cancel_for_sure(slurm, job_id)
@@ -128,5 +146,6 @@ class JobEnding:
 
 
 def _add(error: HpcError, text: str) -> None:
-    """One more sentence; below, where the message shows lines of the cluster."""
-    error.message += ("\n" if "\n" in error.message else " ") + text
+    """One more sentence; below, where the message shows lines of the cluster or ends with one."""
+    below = "\n" in error.message or not error.message.endswith(".")
+    error.message += ("\n" if below else " ") + text

@@ -22,6 +22,7 @@ from jupyter_hpc.connect.job.failures import (
     Silence,
     explain_exit,
     explain_failure,
+    explain_mute,
     explain_silence,
 )
 from jupyter_hpc.connect.job.remote import LOCK_SECONDS, Account, first, shipped
@@ -119,12 +120,18 @@ class Launcher:
         self._dead = ""  # the private folder of a server that `find` saw dead
 
     async def find(self) -> ServerAddress | None:
-        """The server that already runs in this job, if its processes live."""
-        fields = await remote.find_server(
+        """The server that already runs in this job, if its processes live.
+
+        CommandFailed where its node could not be asked: it does not answer, or Slurm starts no
+        step there.
+        """
+        fields, said = await remote.find_server(
             self._on_node,
             self._account.job_folder(self._job_id),
             _NODE_LOCAL.format(job_id=self._job_id),
         )
+        if said:
+            raise explain_mute(self._job_id, self._nodes[0], said)
         if not first(fields, "session"):
             self._dead = first(fields, "dead")
             return None

@@ -40,7 +40,7 @@ class ClusterSession:
 
     @property
     def is_check(self) -> bool:
-        """Whether it is no session, but the job of a `doctor` that did not come to its end."""
+        """Whether it is no session, but a small job that looks at a node."""
         return is_check(self.job.name)
 
     @property

@@ -6,7 +6,6 @@ session has to be opened anew.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import secrets
@@ -53,6 +52,7 @@ from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import job_cost
 from jupyter_hpc.slurm.models import Job, Phase
 from jupyter_hpc.text import printable
+from jupyter_hpc.waiting import together
 
 _log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class JobOpener:
         name = self._name or session_name(self.profile.name, self._options.number)
         numbered = self._options.new and not self._name
         # Side by side: over a long line every question costs two round trips.
-        account, (job, successor) = await asyncio.gather(
+        account, (job, successor) = await together(
             prepare_account(self._runner, secrets.token_hex(32)),
             _no_jobs() if numbered else find_jobs(slurm, name, successor_name(name)),
         )

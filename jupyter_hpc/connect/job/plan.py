@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import Cost, job_cost
 from jupyter_hpc.slurm.models import Estimate, Job, Partition, Request
 from jupyter_hpc.slurm.options import request_options
+from jupyter_hpc.waiting import together
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ async def plan(profile: Profile, options: ConnectOptions, runner: Runner) -> Pla
     """Ask the cluster; SubmitRejected with what is allowed where it would refuse the request."""
     slurm = SlurmClient(runner)
     name = session_name(profile.name, options.number)
-    job, partitions = await asyncio.gather(
+    job, partitions = await together(
         _no_job() if options.new else find_job(slurm, name), slurm.partitions()
     )
     profile = without_guesses(profile, partitions)

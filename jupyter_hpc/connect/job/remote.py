@@ -239,13 +239,18 @@ async def await_file(
     return first(fields, "found"), fields
 
 
-async def find_server(runner: Runner, folder: str, node_local: str) -> dict[str, list[str]]:
+async def find_server(
+    runner: Runner, folder: str, node_local: str
+) -> tuple[dict[str, list[str]], str]:
     """The address of a live server of this job, run on its node; without one, no `session`.
 
-    `dead` is then the private folder of a server that is gone, where there was one.
+    `dead` is then the private folder of a server that is gone, where there was one. The second
+    is "", or what was said instead of an answer: a node that cannot be asked is not one
+    without a server.
     """
     done = await runner.run(script_argv("find_server.sh", folder, node_local))
-    return read_fields(done.stdout)
+    fields = read_fields(done.stdout)
+    return fields, "" if first(fields, "looked") else _said_in_full(done)
 
 
 def _ticks(seconds: float, fine: float, coarse: float) -> str:
@@ -264,6 +269,12 @@ async def read_from(runner: Runner, file: str, offset: int) -> tuple[str, int]:
     done = await runner.run(script_argv("read_from.sh", file, str(offset)))
     size, _, text = done.stdout.partition("\n")
     return text, int(size) if _NUMBER.fullmatch(size) else 0
+
+
+def _said_in_full(done: Completed) -> str:
+    """All lines of an error: the last one of srun's is often the least telling."""
+    lines = printable_lines(done.stderr, 1000).strip().splitlines()
+    return "\n".join(lines).rstrip(".") or f"exit code {done.returncode}, no message"
 
 
 def _said(done: Completed) -> str:

@@ -21,8 +21,8 @@ _PREFIX = "jupyter-hpc-"
 #: What follows in the name of a session's successor; no profile's name has such a sign.
 _SUCCESSOR = "+next"
 
-#: What follows in the name of a job of `jupyter-hpc doctor`.
-_CHECK = "+doctor"
+#: What follows in the name of a small job that looks at a node.
+_CHECK = "+check"
 
 _NUMBERED = re.compile(r"(?P<profile>.+)-(?P<number>[2-9]|[1-9][0-9])")
 
@@ -119,7 +119,7 @@ def is_successor(job_name: str) -> bool:
 
 
 def check_name(profile_name: str) -> str:
-    """The job name of a check of that cluster; no connect takes such a job for its own."""
+    """The name of a small job that looks at a node there; no connect takes it for its own."""
     return session_name(profile_name) + _CHECK
 
 

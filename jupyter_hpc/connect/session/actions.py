@@ -15,7 +15,7 @@ from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.proxy.listening import Listening, listening
 from jupyter_hpc.connect.session.commands import SessionCommand
 from jupyter_hpc.connect.session.connections import unless_interrupted
-from jupyter_hpc.connect.session.jupyter_api import start_tensorboard
+from jupyter_hpc.connect.session.jupyter_api import ask_trial, start_tensorboard
 from jupyter_hpc.errors import (
     CommandMissing,
     CommandTimeout,
@@ -55,6 +55,7 @@ class SessionActions:
             "forwards": self.forwards,
             "end-forward": self.end_forward,
             "tensorboard": self.tensorboard,
+            "trial": self.trial,
             "logs": self.logs,
             "token-url": self.token_url,
             "browser-url": self.browser_url,
@@ -174,6 +175,22 @@ class SessionActions:
             except PortTaken:
                 bound = await proxy.add_forward(0, target)
         return {"address": f"http://localhost:{bound}/", "port": bound, "logdir": board["logdir"]}
+
+    async def trial(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The trial of the server in the job: begun, looked at, or ended."""
+        supervisor = self._manager.supervisor
+        if supervisor is None or supervisor.link is None:
+            raise Unreachable("The session is not connected just now.", "Try again in a moment.")
+        method = str(parameters.get("method", "GET"))
+        if method not in ("GET", "POST", "DELETE"):
+            raise UsageError(f"{method!r} is nothing that can be done with a trial.")
+        return await ask_trial(
+            supervisor.link,
+            supervisor.token,
+            method,
+            parameters.get("body"),
+            str(parameters.get("id", "")),
+        )
 
     async def logs(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """What Jupyter wrote, from a byte offset on."""

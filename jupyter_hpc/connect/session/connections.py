@@ -29,7 +29,6 @@ from jupyter_hpc.errors import (
     PipeRefused,
     PromptNeeded,
     Unreachable,
-    UsageError,
 )
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed, Runner
 from jupyter_hpc.slurm import allocate
@@ -155,9 +154,6 @@ class ClusterConnections:
             login = await open_login(
                 settings, prompter, ring=self._ring, reachable=reachable, quiet=quiet
             )
-        except UsageError as error:
-            # The profile's own sentence often says what is missing: a VPN, a running demo.
-            raise UsageError(error.message, f"{error.hint} {settings.network}".strip()) from error
         except Unreachable:
             self._patience.gave_up()
             raise

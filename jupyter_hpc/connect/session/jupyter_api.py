@@ -8,12 +8,16 @@ import re
 import time
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 from jupyter_hpc.connect.tunnel.link import Link
-from jupyter_hpc.errors import ConnectError, LaunchFailed, UsageError
+from jupyter_hpc.errors import ConnectError, LaunchFailed, Unreachable, UsageError
 
 #: Longer than the server itself waits for a TensorBoard that starts.
 _TENSORBOARD_SECONDS = 150.0
+
+#: Longer than the server takes to write the files of a trial, and to end one.
+_TRIAL_SECONDS = 90.0
 
 _STATUS = re.compile(rb"[0-9]{3}")
 
@@ -120,3 +124,24 @@ async def start_tensorboard(link: Link, token: str, logdir: str) -> dict[str, st
     raise ConnectError(
         "JupyterLab did not say whether TensorBoard runs.", "Try again; its log may say more."
     )
+
+
+async def ask_trial(
+    link: Link, token: str, method: str, body: object = None, trial_id: str = ""
+) -> dict[str, Any]:
+    """The trial of the server, as it is now; ConnectError with its own words if it refuses.
+
+    GET asks how far it is, POST begins one, DELETE ends that of `trial_id`.
+    """
+    path = "/jupyter-hpc/trial" + (f"?id={quote(trial_id)}" if trial_id else "")
+    status, answer = await request(link, method, path, token, timeout=_TRIAL_SECONDS, body=body)
+    if status == 200 and isinstance(answer, dict):
+        return answer
+    if status == 404:
+        raise ConnectError(
+            "The jupyter-hpc of this session knows no trials.",
+            "Upgrade it there (pip install -U jupyter-hpc), stop the session and connect again.",
+        )
+    if status and isinstance(answer, dict) and answer.get("message"):
+        raise ConnectError(str(answer["message"]), str(answer.get("hint", "")))
+    raise Unreachable("JupyterLab did not say how the trial is.", "It is asked again.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.connect.events import Event
@@ -37,12 +37,15 @@ from jupyter_hpc.errors import (
     RelayGone,
     SessionEnded,
     SlurmError,
+    Unreachable,
 )
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job, Phase
 from jupyter_hpc.waiting import finish
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class ServerGone(Exception):
@@ -101,7 +104,11 @@ class PipeSource:
             raise
 
     async def _check_server(self) -> None:
-        """Why the relay could not be reached: the job over, or its Jupyter gone."""
+        """Why the relay could not be reached: the job over, or its Jupyter gone.
+
+        A node that does not answer is neither: CommandError, and the next attempt asks again.
+        Slurm takes minutes to notice that a node is lost (SlurmdTimeout, 300 s by default).
+        """
         try:
             job = await SlurmClient(self._connections.login.runner).job(self._opened.job.job_id)
         except (SlurmError, CommandError) as error:
@@ -120,18 +127,22 @@ class ServerStart:
     started again. One that was started just now and has ended does not: the error says why.
     """
 
-    def __init__(self, context: SessionContext, server: OpenServer) -> None:
+    def __init__(self, context: SessionContext, server: OpenServer, opened: OpenJob) -> None:
         self._context = context
         self._server = server
+        self._opened = opened
 
     async def first_pipe(self) -> BytePipe:
-        """A pipe to the relay."""
+        """A pipe to the relay; Unreachable where Jupyter lives and its relay may come back."""
+        context = self._context
         try:
-            return await self._context.connections.open_pipe(self._server.address)
+            return await context.connections.open_pipe(self._server.address)
         except RelayGone as gone:
-            if self._server.found:
-                raise ServerGone from gone
-            raise await self._why_ended(gone) from gone
+            if not self._server.found:
+                raise await self._why_ended(gone) from gone
+            if await server_lives(context.profile, context.connections, self._opened):
+                raise Unreachable(gone.message, "The relay is started again.") from gone
+            raise ServerGone from gone
 
     async def wait_ready(self, link: Link, keep: asyncio.Task[Any]) -> None:
         """Until Jupyter answers; `keep` keeps its link and says when it cannot any more."""
@@ -148,10 +159,10 @@ class ServerStart:
         finally:
             await finish(answers)
 
-    async def keep(self, link: Link, opened: OpenJob, retrying: Callable[[], Retry]) -> None:
+    async def keep(self, link: Link, retrying: Callable[[], Retry]) -> None:
         """A new pipe whenever the link has lost its own; see PipeReconnect."""
         context, address = self._context, self._server.address
-        source = PipeSource(context.profile, context.connections, opened, address, link)
+        source = PipeSource(context.profile, context.connections, self._opened, address, link)
         pipes = PipeReconnect(link, source.open_pipe, source.probe, retrying, context.connections)
         await pipes.run()
 
@@ -222,6 +233,30 @@ class Service:
     def _is_cut(self) -> bool:
         """Whether the connection is away just now."""
         return self._link.state != "up"
+
+
+async def unless_over(
+    context: SessionContext, job_id: str, note_job: Callable[[Job], None], work: Awaitable[T]
+) -> T:
+    """What `work` gives; JobOver as soon as Slurm says that the job has ended.
+
+    A start on a node that is lost meanwhile would be waited for until its own deadline.
+    """
+    watch = JobWatch(
+        job_id,
+        context.profile.slurm.poll_seconds,
+        context.slurm.job,
+        note_job,
+        context.listener.on_event,
+    )
+    doing, watching = asyncio.ensure_future(work), asyncio.create_task(watch.run())
+    try:
+        await asyncio.wait((doing, watching), return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done() and watching.exception() is None:
+            raise JobOver
+        return await doing
+    finally:
+        await finish(doing, watching)
 
 
 async def why_ended(

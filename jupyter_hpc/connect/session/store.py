@@ -2,7 +2,8 @@
 
 `sessions/NAME.json` describes the manager that runs now (0600: it holds the secret
 of its control endpoints); `memory/NAME.json` keeps what was learnt once: the local
-port, the transport that worked, whether the site needs sbatch. `logs/NAME.log` is the
+port, the transport that worked, whether the site needs sbatch. `logins/KEY.json` says of one way to
+log in whether ssh gets in by itself. `logs/NAME.log` is the
 session's log, `logs/NAME.out` what its manager printed past it.
 """
 
@@ -86,6 +87,16 @@ class ClusterMemory:
     transport_reason: str = ""
     launch: str = ""
     launch_reason: str = ""
+
+
+@dataclass(frozen=True)
+class LoginMemory:
+    """What earlier logins of one kind learnt: the host, and whether ssh gets in to it alone."""
+
+    host: str
+    alone: bool
+    config: str  #: the SSH configuration of then
+    refused: bool = False  #: ssh was let in less than we were
 
 
 def process_started(pid: int) -> float | None:
@@ -195,6 +206,15 @@ class Records:
         self._put(self._memory_file(cluster), dataclasses.asdict(known))
         return known
 
+    def login(self, key: str) -> LoginMemory | None:
+        """What is remembered of the logins of that key."""
+        found: LoginMemory | None = _build(LoginMemory, _read(self._login_file(key)))
+        return found
+
+    def remember_login(self, key: str, known: LoginMemory) -> None:
+        if self.login(key) != known:
+            self._put(self._login_file(key), dataclasses.asdict(known))
+
     def _put(self, path: Path, fields: dict[str, Any]) -> None:
         self._unwritten[path] = fields
         try:
@@ -238,6 +258,9 @@ class Records:
 
     def _session_file(self, cluster: str) -> Path:
         return self.folder / "sessions" / f"{cluster}.json"
+
+    def _login_file(self, key: str) -> Path:
+        return self.folder / "logins" / f"{key}.json"
 
     def _memory_file(self, cluster: str) -> Path:
         return self.folder / "memory" / f"{cluster}.json"

@@ -43,6 +43,7 @@ from jupyter_hpc.connect.session.serving import (
     ServerGone,
     ServerStart,
     Service,
+    unless_over,
     why_ended,
 )
 from jupyter_hpc.connect.tunnel.link import Link
@@ -222,7 +223,7 @@ class Supervisor:
         restarts: Restarts | None = None
         while True:
             try:
-                return await self._logins.through(partial(self._serve, opened))
+                return await self._serve_to_the_end(opened)
             except ServerGone as gone:
                 end = await self._how_server_ended(opened)
                 restarts = restarts or Restarts()
@@ -242,6 +243,16 @@ class Supervisor:
                     return self._end(await self._ending.why(self.job_id, self._uid))
                 self._opened = opened = following
                 self._note_job(opened.job)
+
+    async def _serve_to_the_end(self, opened: OpenJob) -> Ended:
+        """As `_serve`, through lost logins; JobOver where it fails because the job has ended."""
+        try:
+            return await self._logins.through(partial(self._serve, opened))
+        except HpcError as error:
+            if self._served and await self._ending.is_over_after(error, self.job_id):
+                _log.info("job %s is over; before that was known: %s", self.job_id, error.message)
+                raise JobOver from error
+            raise
 
     async def _follow(self) -> OpenJob | None:
         """The job is over: the one that was asked for to go on is waited for, if there is one."""
@@ -265,7 +276,8 @@ class Supervisor:
         successor, self._successor = self._successor, None
         if successor is None:
             self._tell(Starting(opened.job.job_id, opened.node))
-            server = await open_server(self.profile, self.connections, opened)
+            opening = open_server(self.profile, self.connections, opened)
+            server = await unless_over(self._context, self.job_id, self._note_job, opening)
             link = Link(server.address.secret, self._listener.owner)
         else:
             server, link = successor.server, successor.link
@@ -273,7 +285,7 @@ class Supervisor:
         self.address, self.token = server.address, server.address.token
         if server.address.warning and not server.found:
             self._tell(Warned(server.address.warning))
-        start = ServerStart(self._context, server)
+        start = ServerStart(self._context, server, opened)
         self.link = link
         keep: asyncio.Task[Any] | None = None
         try:
@@ -282,7 +294,7 @@ class Supervisor:
                 link.on_event = self._on_link
             else:
                 await self.renewal.take_over(self._opener)
-            keep = asyncio.create_task(start.keep(link, opened, self._retrying))
+            keep = asyncio.create_task(start.keep(link, self._retrying))
             if successor is None:
                 await start.wait_ready(link, keep)
             self._listener.on_link(link)

@@ -269,8 +269,19 @@ async def test_a_job_that_is_being_ended_is_asked_for_its_last_state(world: Worl
 async def test_a_job_that_does_not_come_to_its_end_is_not_asked_for_ever(world: World) -> None:
     world.jobs = [job(7, "COMPLETING")]
     began = world.clock.now
-    assert (await Site(world).allocator.why_ended("7")).state == "COMPLETING"
+    ended = await Site(world).allocator.why_ended("7")
+    assert ended.state == "COMPLETING" and ended.text.startswith("The job is being ended, and its")
     assert world.clock.now - began == 15
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"), [("NODE_FAIL", "node_failure"), ("TIMEOUT", "time_limit")]
+)
+async def test_what_the_record_says_of_a_job_whose_node_does_not_answer_is_told(
+    world: World, state: str, cause: str
+) -> None:
+    world.jobs, world.records["7"] = [job(7, "COMPLETING")], (state, "")
+    assert (await Site(world).allocator.why_ended("7")).cause == cause
 
 
 async def test_a_controller_that_does_not_answer_is_told_once(world: World) -> None:

@@ -70,7 +70,7 @@ async def test_another_laptop_finds_it_but_not_the_key(tmp_path: Path, with_port
         files["relay.pem"] = identity.pem
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
-    fields = await remote.find_server(LocalRunner(), str(tmp_path), str(tmp_path / "none"))
+    fields, _ = await remote.find_server(LocalRunner(), str(tmp_path), str(tmp_path / "none"))
     assert fields.get("certificate") == ([identity.certificate] if with_port else None)
     # The second half of a key is public, and part of the certificate.
     private = identity.pem.decode().splitlines()[1]

@@ -261,13 +261,18 @@ async def test_the_script_finds_what_is_there(
         for name in ("jupyter-lab", "activate"):
             (tmp_path / folder / "bin" / name).touch(0o755)
     (tmp_path / "tools/envs/x/conda-meta").mkdir()
-    (tmp_path / ".bash_profile").write_text("export SCRATCH=/scratch/ada SBATCH_ACCOUNT=lab\n")
+    modules = (
+        "module() { printf 'python/3.11\\nJupyter/4.2 <L>\\nJupyterHub/5(default)\\n' >&2; }\n"
+    )
+    variables = "export SCRATCH=/scratch/ada SBATCH_ACCOUNT=lab\n"
+    (tmp_path / ".bash_profile").write_text(variables + modules)
     monkeypatch.setenv("HOME", str(tmp_path))
     facts = await shell_facts(LocalRunner(), modules=True)
     assert facts.variables["SCRATCH"] == "/scratch/ada" and facts.account == "lab"
     assert {each.name for each in facts.environments} == {
         f"{tmp_path}/lab",
         f"{tmp_path}/tools/envs/x",
+        *("module Jupyter/4.2", "module JupyterHub/5"),
     }
 
 

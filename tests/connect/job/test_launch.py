@@ -21,7 +21,7 @@ from jupyter_hpc.connect.job.launch import (
     nodes_file,
 )
 from jupyter_hpc.connect.job.remote import EXIT_LINE, read_fields, shipped
-from jupyter_hpc.errors import CommandTimeout, LaunchFailed
+from jupyter_hpc.errors import CommandFailed, CommandTimeout, LaunchFailed
 from jupyter_hpc.runner import DEFAULT_TIMEOUT, Completed
 from tests.connect.job.world import ACCOUNT, STATE, World, profile
 
@@ -29,7 +29,8 @@ PROFILE = profile(environment={"setup": ["module load python"], "unset": ["PYTHO
 SESSION = f"{STATE}/jobs/7"
 LOCAL = "/tmp/jupyter-hpc-7.abc"
 RECORD = "node=gpu01\nfolder=/tmp/jh-x\npython=/usr/bin/python3\nport=\njupyter_pid=17\n"
-RUNNING = f"session={SESSION}\n{RECORD}secret=s\ntoken=t\n"
+RUNNING = f"session={SESSION}\n{RECORD}secret=s\ntoken=t\nlooked=yes\n"
+NONE = "looked=yes\n"
 STARTED = f"found=address\n{RECORD}"
 
 
@@ -81,8 +82,27 @@ async def test_a_port_that_is_none_is_not_believed(world: World, port: str) -> N
     assert found is not None and (found.port, found.no_port) == (None, port)
 
 
+@pytest.mark.parametrize(
+    ("code", "stdout", "stderr", "said"),
+    [
+        (1, "", "srun: error: Unable to create step\nsrun: Job step aborted.\n", "srun: error: "),
+        (0, "", "", "exit code 0, no message"),
+        (0, f"session={SESSION}\n{RECORD}", "", "exit code 0, no message"),
+    ],
+    ids=["refused", "silent", "cut"],
+)
+async def test_a_node_that_cannot_be_asked_is_not_one_without_a_server(
+    world: World, code: int, stdout: str, stderr: str, said: str
+) -> None:
+    world.answers["find_server.sh"] = [(code, stdout, stderr)]
+    with pytest.raises(CommandFailed) as told:
+        await launcher(world).find()
+    assert told.value.message.startswith(f"Nothing can be run on gpu01, the node of job 7: {said}")
+    assert "srun --jobid=7" in told.value.hint
+
+
 async def test_a_server_is_started_with_its_files(world: World) -> None:
-    answering(world, find_server="", place=f"folder={SESSION}\n", start_and_await=STARTED)
+    answering(world, find_server=NONE, place=f"folder={SESSION}\n", start_and_await=STARTED)
     placed: list[bytes] = []
     run = world.run
 
@@ -328,7 +348,7 @@ async def test_a_start_of_others_that_never_ends_is_not_waited_for(world: World)
 async def test_the_dead_server_that_was_seen_is_named(world: World) -> None:
     answering(
         world,
-        find_server="dead=/tmp/jh-old\n",
+        find_server="dead=/tmp/jh-old\nlooked=yes\n",
         place=f"folder={SESSION}\n",
         start_and_await=STARTED,
     )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,10 +20,18 @@ from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.runner import Completed
 from tests.connect.job.world import profile
 from tests.slurm.runners import PlainRunner
+from tests.waiting import until
 
 #: All that launch.sh calls before it starts Jupyter; there is no Python.
 TOOLS = ("bash", "cat", "cp", "date", "head", "id", "ln", "mkdir", "mktemp", "mv", "rm", "sed")
 MORE_TOOLS = ("sh", "sleep", "tail", "tr", "uname")
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """For sockets, whose path has to be short."""
+    with tempfile.TemporaryDirectory(prefix="launch-") as folder:
+        yield Path(folder)
 
 
 class Node:
@@ -51,15 +62,21 @@ class Node:
         (self.tools / name).write_text(text)
         (self.tools / name).chmod(0o755)
 
-    async def launch(self, *command: str, root: str = "", tmp: str | None = None) -> Completed:
-        environment = {
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
             "HOME": str(self.folder),
             "PATH": f"{os.environ['PATH']}:{self.tools}",
             "TOOLS": str(self.tools),
-            "JUPYTER_HPC_NODE_TMP": str(self.folder) if tmp is None else tmp,
+            "JUPYTER_HPC_NODE_TMP": str(self.folder),
         }
-        argv = ["sh", f"{self.session}/launch.sh", str(self.session), root, "", *command]
-        return await asyncio.wait_for(PlainRunner(environment).run(argv), 30)
+
+    def argv(self, *command: str, root: str = "") -> list[str]:
+        return ["sh", f"{self.session}/launch.sh", str(self.session), root, "", *command]
+
+    async def launch(self, *command: str, root: str = "") -> Completed:
+        runner = PlainRunner(self.environment)
+        return await asyncio.wait_for(runner.run(self.argv(*command, root=root)), 30)
 
     def told(self, name: str) -> Mapping[str, Sequence[str]]:
         file = self.session / name
@@ -76,11 +93,24 @@ class Node:
         (["true", "echo not there; (exit 4)"], "my-lab", "", "line 2 failed on the node with exit"),
         (["true", "exit 0", "true"], "my-lab", "", "Environment line 2 ended the shell"),
         (["set -e", "false; true"], "my-lab", "", "Environment line 2 ended the shell"),
+        (["set -u; echo $NO_SUCH"], "my-lab", "", "echo $NO_SUCH\nNO_SUCH: unbound variable"),
+        (["no-tool x"], "my-lab", "", "code 127: no-tool x\nno-tool: command not found"),
+        (["[ -f no ] || return 3"], "my-lab", "", "line 1 failed on the node with exit code 3"),
+        (
+            ["PATH=~/nothing"],
+            "my-lab",
+            "",
+            "line 1 takes the system's own programs (cat, rm) out of",
+        ),
+        (["trap 'exit 0' EXIT"], "no-lab", "", "no-lab was not found on the node"),
         ([], "no-lab", "", "no-lab was not found on the node"),
         (["PATH=$TOOLS"], "my-lab", "", "a Python of 3.9 or newer was not found"),
         ([], "my-lab", "/no/such/folder", "folder /no/such/folder does not exist"),
     ],
-    ids=["environment", "exit", "set -e", "jupyter", "python", "root"],
+    ids=[
+        *("environment", "exit", "set -e", "set -u", "unknown", "return", "path", "trap"),
+        *("jupyter", "python", "root"),
+    ],
 )
 async def test_launch_says_what_is_explained(
     tmp_path: Path, setup: list[str], command: str, root: str, told: str
@@ -137,3 +167,49 @@ async def test_a_session_that_cannot_be_written_is_said_on_stderr(tmp_path: Path
     assert told.endswith(
         f"cannot write to {node.session}: the home folder is read-only or full there."
     )
+
+
+#: Jupyters that do not end when they are told to, and what they do instead.
+ENDLESS = "trap '' TERM\nexec sleep 60\n"
+STARTING = """\
+trap 'sleep 0.5; mkdir -p "$JUPYTER_RUNTIME_DIR"; exit 0' TERM
+while :; do sleep 0.05; done
+"""
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process, or one of such a group where it is negative."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("jupyter", [ENDLESS, STARTING], ids=["endless", "starting"])
+@pytest.mark.parametrize("served", [True, False], ids=["served", "without a relay"])
+async def test_nothing_stays_on_the_node_when_slurm_ends_the_job(
+    short_folder: Path, jupyter: str, served: bool
+) -> None:
+    """Slurm tells every process to end, and kills what is left some seconds later."""
+    node = Node(short_folder)
+    (node.session / "secret").write_text("5" * 64)
+    node.program("my-lab", f'#!/bin/sh\necho "$$" >"$HOME/pid"\n{jupyter}')
+    if not served:
+        (node.session / "relay.py").write_text("import time\ntime.sleep(60)\n")
+    environment = {**node.environment, "ending_ticks": "10"}
+    process = await asyncio.create_subprocess_exec(
+        *node.argv("my-lab"), env=environment, start_new_session=True
+    )
+    try:
+        pid = short_folder / "pid"
+        await until(lambda: pid.exists() and pid.read_text().endswith("\n"), seconds=20)
+        await until(lambda: node.told("address") or not served, seconds=20)
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 30) == 143
+        assert node.told("failed") == {} and not list(short_folder.glob("jh-*"))
+        assert not alive(int(pid.read_text()))
+        await until(lambda: not alive(-process.pid), seconds=20)  # the relay ends by itself
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

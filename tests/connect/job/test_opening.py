@@ -406,7 +406,9 @@ def opened_job() -> OpenJob:
 
 
 async def test_a_server_that_runs_is_used(world: World) -> None:
-    world.answers["find_server.sh"] = [f"session={SESSION}\n{ADDRESS}secret=s\ntoken=t\n"]
+    world.answers["find_server.sh"] = [
+        f"session={SESSION}\n{ADDRESS}secret=s\ntoken=t\nlooked=yes\n"
+    ]
     connections = Connections(world)
     server = await open_server(PROFILE, connections, opened_job())
     assert server.found
@@ -419,7 +421,7 @@ async def test_a_server_that_runs_is_used(world: World) -> None:
 
 @pytest.mark.parametrize("wants_tcp", [False, True])
 async def test_without_a_server_one_is_started(world: World, wants_tcp: bool) -> None:
-    world.answers["find_server.sh"] = [""]
+    world.answers["find_server.sh"] = ["looked=yes\n"]
     world.answers["place.sh"] = [f"folder={SESSION}\n"]
     world.answers["start_and_await.sh"] = [f"found=address\n{ADDRESS}"]
     connections = Connections(world, wants_tcp=wants_tcp)
@@ -435,7 +437,7 @@ async def test_where_nodes_cannot_write_the_home_the_session_lies_on_the_node(
     world: World,
 ) -> None:
     site = profile(storage={"home": {"path": "$HOME", "kind": "home", "read_only": True}})
-    world.answers["find_server.sh"] = [""]
+    world.answers["find_server.sh"] = ["looked=yes\n"]
     world.answers["place.sh"] = ["folder=/tmp/jupyter-hpc-7.x\n"]
     world.answers["start_and_await.sh"] = [f"found=address\n{ADDRESS}"]
     await open_server(site, Connections(world), opened_job())

@@ -135,8 +135,8 @@ async def test_a_server_that_was_started_since_is_not_started_again(tmp_path: Pa
     runner = LocalRunner()
     address = tmp_path / "address"
     address.write_text(f"node=n\nfolder=/tmp/jh-old\njupyter_pid={2**22 + 1}\n")
-    seen = await remote.find_server(runner, str(tmp_path), str(tmp_path / "none"))
-    assert seen == {"dead": ["/tmp/jh-old"]}
+    seen, said = await remote.find_server(runner, str(tmp_path), str(tmp_path / "none"))
+    assert (seen, said) == ({"dead": ["/tmp/jh-old"], "looked": ["yes"]}, "")
     address.write_text("node=n\nfolder=/tmp/jh-new\n")
     for dead in ("", "/tmp/jh-old"):
         assert await remote.place_files(runner, str(tmp_path), {"secret": b"x"}, dead=dead) == ""

@@ -47,8 +47,8 @@ cookie_secret=c00kie
 #: More commands than any test needs: time is free here, so a loop would never end.
 MAX_COMMANDS = 500
 
-#: What a script answers, or does with its arguments.
-Answer = str | Callable[..., str]
+#: What a script answers (with exit code and stderr, if it fails), or does with its arguments.
+Answer = str | tuple[int, str, str] | Callable[..., str]
 
 #: Our scripts by their text, so that a command says which one it is.
 _SCRIPTS = {
@@ -123,7 +123,8 @@ class FakeJob:
 
     @property
     def queued(self) -> bool:
-        return self.state.split()[0] in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
+        queued = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
+        return self.state.split()[0] in queued
 
 
 def _row(fields: Sequence[Field], values: dict[str, str]) -> str:
@@ -178,6 +179,8 @@ class World:
     def _scripted(self, name: str, arguments: list[str]) -> tuple[int, str, str]:
         answers = self.answers[name]
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, tuple):
+            return answer
         return 0, answer if isinstance(answer, str) else answer(*arguments), ""
 
     # -- our scripts ----------------------------------------------------------------------

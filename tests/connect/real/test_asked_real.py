@@ -52,6 +52,8 @@ def test_a_job_that_can_never_start_ends_the_wait(cluster: Cluster, laptop: Lapt
             assert session.wait_exit(60) == 1
             assert "can never start: Its time limit is longer" in session.errors
             assert "was cancelled." in session.errors
+            last = session.events[-1]
+            assert last["event"] == "error" and "can never start" in last["message"]
         assert cluster.jobs() == []
     finally:
         cluster.run("login1", [*limit, "maxtime=1-00:00:00", "state=up"], check=True)
@@ -65,7 +67,8 @@ def test_other_resources_are_said_and_asked_about(cluster: Cluster, laptop: Lapt
             refused = run(laptop, "connect", "mini", "--time", "20:00")
             assert refused.returncode == 2
             assert f"{differs} of 00:20:00." in refused.stderr
-            assert "jupyter-hpc connect mini --new --time 20:00" in refused.stderr
+            for way in ("connect mini", "stop mini", "connect mini --new --time 20:00"):
+                assert f"jupyter-hpc {way}" in refused.stderr
             if session.process.poll() is None:
                 same = run(
                     laptop, "connect", "mini", "--time", "30:00", "--cpus", "1", "--mem", "2G"

@@ -21,6 +21,7 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import Laptop
 from tests.cluster.layout import user_named
+from tests.connect.fault_proxy import FaultProxy
 from tests.connect.real.sessions import answers, connected, pids, run
 from tests.waiting import eventually, throughout
 
@@ -69,6 +70,27 @@ def test_a_suspended_job_is_said_to_be_one(cluster: Cluster, laptop: Laptop) -> 
         eventually(lambda: session.get("/api")[0] == 200)
 
 
+def test_warnings_are_given_again_once_the_time_limit_was_extended(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    laptop.write_profile("mini", {"slurm": {"poll_seconds": 1}})
+    with connected(laptop, "mini") as session:
+        job = session.wait_for("ready")["job_id"]
+
+        def told() -> list[str]:
+            return [event["text"] for event in session.events if event["event"] == "warning"]
+
+        def limit(minutes: int, said: str) -> None:
+            before = len(told())
+            changed = ["scontrol", "update", f"JobId={job}", f"TimeLimit={minutes}"]
+            cluster.run("login1", changed, check=True)
+            eventually(lambda: any(said in text for text in told()[before:]), lambda: str(told()))
+
+        limit(9, "The job's time limit comes in ")
+        limit(90, "The job's time limit was extended: it ends in ")
+        limit(9, "The job's time limit comes in ")
+
+
 @pytest.mark.faults
 def test_the_time_limit_is_reached(cluster: Cluster, laptop: Laptop) -> None:
     with connected(laptop, "mini", "--time", "1") as session:
@@ -80,13 +102,19 @@ def test_the_time_limit_is_reached(cluster: Cluster, laptop: Laptop) -> None:
 
 
 @pytest.mark.faults
-def test_the_node_is_lost(cluster: Cluster, laptop: Laptop) -> None:
+@pytest.mark.parametrize("poll_seconds", [3, 60])
+def test_the_node_is_lost(cluster: Cluster, laptop: Laptop, poll_seconds: int) -> None:
+    """Also where the session asks what is wrong before Slurm knows: it is no end of Jupyter."""
+    laptop.write_profile("mini", {"slurm": {"poll_seconds": poll_seconds}})
     with connected(laptop, "mini") as session:
         session.wait_for("ready")
         cluster.cut("cpu01")
         try:
-            ended = session.wait_for("ended", 120)
-            assert ended["cause"] == "node_failure"
+            ended = session.wait_for("ended", 150)
+            assert ended["cause"] == "node_failure" and "A node of the job failed" in ended["text"]
+            told = [event["text"] for event in session.events]
+            assert not any("Jupyter ended" in text for text in told), told
+            assert session.names().count("starting") == 1
         finally:
             cluster.restore("cpu01")
             cluster.run("login1", ["scontrol", "update", "nodename=cpu01", "state=resume"])
@@ -170,6 +198,28 @@ def _folders(cluster: Cluster, node: str) -> set[str]:
     """What sessions have made on the node."""
     found = cluster.run(node, ["find", "/tmp", "-user", "alice", "-name", "j*h*"])
     return set(found.stdout.split())
+
+
+def test_a_first_login_host_that_is_silent_or_no_ssh_server(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    """The second one is used, and comes first from then on; alone, it is called what it is."""
+    with FaultProxy(cluster.slot.login_address, 22) as network:
+        other = f"Host first\n  HostName 127.0.0.1\n  Port {network.port}\n  HostKeyAlias login1\n"
+        laptop.ssh_config.write_text(other + laptop.ssh_config.read_text())
+        network.mode = "portal"
+        laptop.write_profile("mini", {"login": {"host": ["first"]}})
+        failed = run(laptop, "connect", "mini")
+        assert failed.returncode == 1 and "a web server answers, not an SSH server" in failed.stderr
+        laptop.write_profile("mini", {"login": {"host": ["first", "login1"]}})
+        network.mode = "stall"
+        with connected(laptop, "mini") as session:
+            session.wait_for("ready", 30)
+            made, before = network.accepted, len(session.events)
+            assert cluster.kill_sessions("login1", "alice")
+            assert session.wait_for("reconnected", 15, after=before)["seconds"] < 5
+            answers(session)
+            assert network.accepted == made, "the one that worked is asked first"
 
 
 def test_the_port_is_taken(cluster: Cluster, laptop: Laptop) -> None:

@@ -28,7 +28,8 @@ def test_a_new_cluster_in_two_commands(cluster: Cluster, laptop: Laptop) -> None
     config = ["--ssh-config", str(laptop.ssh_config), "--name", "fresh"]
     made = run(laptop, "clusters", "new", "login1", *config, "--job")
     assert made.returncode == 0, made.stderr
-    assert "was asked for, to look at a node; it is cancelled afterwards" in made.stderr
+    assert "was asked for, to look at a node: one task, 10 min at most." in made.stderr
+    assert re.search(r"Job \d+ is cancelled\.", made.stderr), made.stderr
     cluster.wait_until_idle(60)  # nothing is left behind
     path = laptop.home / ".jupyter/hpc/clusters/fresh.toml"
     text = path.read_text("utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 
@@ -224,14 +225,34 @@ def test_keep_keeps_the_job_and_the_next_connect_never_cancels_it(
         assert session.wait_for("ready")["job_id"] == job
 
 
-def test_who_is_killed_while_starting_is_followed(cluster: Cluster, laptop: Laptop) -> None:
-    laptop.write_profile("mini", {"environment": {"setup": ["sleep 30"]}})
-    with connected(laptop, "mini") as session:
-        job = session.wait_for("starting")["job_id"]
-        session.process.kill()
-        session.process.wait(10)
-    assert cluster.jobs() == [job]
+def test_who_is_killed_while_starting_is_found(cluster: Cluster, laptop: Laptop) -> None:
+    """Between the job's grant and the first answer: by status, by stop and by the next connect."""
+    laptop.write_profile("mini", {"environment": {"setup": [*ENV_SETUP, "sleep 6"]}})
+
+    def killed_while_starting() -> str:
+        with connected(laptop, "mini") as session:
+            job = str(session.wait_for("starting")["job_id"])
+            session.process.kill()
+            session.process.wait(10)
+        assert cluster.jobs() == [job]
+        return job
+
+    job = killed_while_starting()
+    here = run(laptop, "status").stdout
+    assert f"job {job}" in here and "jupyter-hpc connect mini" in here
+    assert f"mini: running, not connected here, job {job}" in run(laptop, "status", "mini").stdout
+    assert run(laptop, "stop", "mini").stdout == f"mini: Job {job} was cancelled, as asked.\n"
+    cluster.wait_until_idle(20)
+
+    job = killed_while_starting()
     began = time.monotonic()
     with connected(laptop, "mini") as session:
         assert session.wait_for("starting")["job_id"] == job
-    assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 30
+        # The lid closes now, and the network has forgotten the connection when it is opened.
+        session.process.send_signal(signal.SIGSTOP)
+        assert cluster.kill_sessions("login1", "alice")
+        session.process.send_signal(signal.SIGCONT)
+        assert session.wait_for("ready")["job_id"] == job
+        assert session.get("/api")[0] == 200
+        assert len(pids(cluster, NODE, "jupyter-lab")) == 1

@@ -228,6 +228,7 @@ mkdir -m 777 /tmp/jh-XXXXXXXX
 
 def test_a_folder_that_mallory_made_before_is_never_used(cluster: Cluster, laptop: Laptop) -> None:
     """Where the home cannot be written, the session's folder is in the node's /tmp."""
+    eventually(lambda: _folders(cluster) == [])  # those of the test before go with its job
     shown = cluster.run("login1", ["scontrol", "show", "config"], check=True).stdout
     following = int(shown.partition("NEXT_JOB_ID")[2].split()[1])
     # A process of alice's, so that the server of the trap seems to live.
@@ -241,11 +242,8 @@ def test_a_folder_that_mallory_made_before_is_never_used(cluster: Cluster, lapto
             job = session.wait_for("ready", 60)["job_id"]
             assert int(job) in range(following, following + 3), "the trap was set elsewhere"
             assert session.get("/api")[0] == 200
-            mine = cluster.run(
-                NODE, ["find", "/tmp", "-maxdepth", "1", "-user", "alice", "-printf", "%f %m\n"]
-            ).stdout.split("\n")
-            folders = [line for line in mine if line.startswith(("jupyter-hpc-", "jh-"))]
-            assert len(folders) == 2 and all(line.endswith(" 700") for line in folders), mine
+            mine = _folders(cluster)
+            assert len(mine) == 2 and all(line.endswith(" 700") for line in mine), mine
             stolen = cluster.run(NODE, ["find", "/tmp", "-path", "*trap00/*", "-user", "alice"])
             assert stolen.stdout == ""
             # Found again by the next connect, and not taken for mallory's.
@@ -257,6 +255,13 @@ def test_a_folder_that_mallory_made_before_is_never_used(cluster: Cluster, lapto
         sleeper.wait(10)
         cluster.homes.restore_all()
         cluster.run(NODE, ["sh", "-c", "rm -rf /tmp/jupyter-hpc-*.trap00 /tmp/jh-XXXXXXXX"])
+
+
+def _folders(cluster: Cluster) -> list[str]:
+    """Name and mode of what sessions of alice's have in the node's /tmp."""
+    argv = ["find", "/tmp", "-maxdepth", "1", "-user", "alice", "-printf", "%f %m\n"]
+    lines = cluster.run(NODE, argv).stdout.splitlines()
+    return [line for line in lines if line.startswith(("jupyter-hpc-", "jh-"))]
 
 
 def _sleepers(cluster: Cluster) -> list[int]:

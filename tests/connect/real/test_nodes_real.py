@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_hpc.slurm.releases import shares_gpus
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import ClusterFactory
 from tests.cluster.laptop import Laptop
@@ -26,9 +27,21 @@ print("MASTER_PORT" in os.environ, "SLURM_NTASKS" in os.environ, os.environ["SLU
 LOOK = """
 import os, subprocess
 gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
-hosts = subprocess.run(["srun", "hostname"], capture_output=True, text=True, timeout=30)
+hosts = subprocess.run(COMMAND, capture_output=True, text=True, timeout=30)
 print(os.uname().nodename, len(gpus), *sorted(hosts.stdout.split()), hosts.stderr)
 """
+
+
+def _shares_gpus(cluster: Cluster) -> bool:
+    return shares_gpus(cluster.switches.root.slurm)
+
+
+def _check_cell(cluster: Cluster, laptop: Laptop, gpus: int) -> None:
+    """A cell has the GPUs of its node; its srun runs on both, unless it waits for these GPUs."""
+    shared = _shares_gpus(cluster)
+    command = ["srun", "hostname"] if shared else ["true"]
+    seen = Kernel(laptop).run(f"COMMAND = {command}{LOOK}").split()
+    assert seen == [FIRST, str(gpus), *((FIRST, SECOND) if shared else ())]
 
 
 @pytest.fixture
@@ -80,7 +93,7 @@ def test_two_nodes(wide: Cluster, transport: str, flag: str, gpus: str) -> None:
         assert set(_steps(wide)) == {FIRST}, "what is ours runs where Jupyter runs"
         # Slurm spreads 4 job-wide GPUs as 3 and 1, and Jupyter has all of its node.
         on_first = 3 if flag == "gpus" else 2
-        assert Kernel(session.laptop).run(LOOK).split() == [FIRST, str(on_first), FIRST, SECOND]
+        _check_cell(wide, session.laptop, on_first)
         session.end()
     if flag != "gpus":
         return
@@ -105,10 +118,12 @@ def test_the_gpus_of_the_second_node_while_somebody_looks(wide: Cluster) -> None
             assert node["name"] == SECOND and node["problem"] is None, node
             return list(node["gpus"]["gpus"]) if node["gpus"] else None
 
-        assert [gpu["load"] for gpu in eventually(second) or ()] == [7.0]
-        assert set(_steps(wide)) == {FIRST, SECOND}
-        assert Kernel(session.laptop).run(LOOK).split() == [FIRST, "3", FIRST, SECOND], (
-            "srun goes on"
-        )
+        if _shares_gpus(wide):
+            assert [gpu["load"] for gpu in eventually(second) or ()] == [7.0]
+            assert set(_steps(wide)) == {FIRST, SECOND}
+        else:
+            problem = eventually(lambda: kernel.get("/jupyter-hpc/nodes")["nodes"][0]["problem"])
+            assert "does not share GPUs between steps" in problem["message"]
+        _check_cell(wide, session.laptop, 3)  # srun goes on
         assert kernel.run(RANKS).split() == ["0", "1", "0", FIRST, "True", "False", "2"]
         eventually(lambda: set(_steps(wide)) == {FIRST}, "the sampler stays", seconds=60)

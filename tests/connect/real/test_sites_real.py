@@ -112,7 +112,7 @@ def test_without_jupyter_hpc_on_the_cluster(cluster_with: ClusterFactory) -> Non
     with connected(_laptop(cluster), "mini") as session:
         session.wait_for("ready", 60)
         said = session.wait_for("warning")["text"]
-        able = cluster.switches.root.takes_product
+        able = cluster.switches.takes_product
         assert ("pip install jupyter-hpc" if able else "Python 3.10 or newer") in said
         assert session.get("/api")[0] == 200
     _end(cluster)

@@ -131,14 +131,33 @@ def test_page_and_terminal_answer_one_question(cluster: Cluster, laptop: Laptop)
     eventually(lambda: _no_manager(laptop))
 
 
-def test_another_command_takes_the_menu_away(cluster: Cluster, laptop: Laptop) -> None:
+def test_keep_or_cancel_the_page_takes_the_menu_away(cluster: Cluster, laptop: Laptop) -> None:
+    """The page cancels while the menu is open; what it asked for too late changes nothing."""
+    late = {"while": "pending", "where": "page"}
+    cluster.run(
+        "login1", ["salloc", "--no-shell", "-p", "cpu", "--exclusive", "-t", "5"], user="mallory"
+    )
+    try:
+        with _at(laptop, "connect", "mini", "--no-browser") as terminal:
+            terminal.expect(r"Job \d+ waits: ")
+            terminal.control_c()
+            terminal.expect("Your choice")
+            ask_manager(SessionRecord(**record(laptop, "mini")), "stop", late)
+            terminal.expect("was cancelled, as asked")
+            assert terminal.wait() == 0
+        assert cluster.run("login1", ["squeue", "-h", "-u", "alice"]).stdout == ""
+    finally:
+        cluster.run("login1", ["scancel", "--user=mallory"])
     with _at(laptop, "connect", "mini", "--no-browser") as terminal:
         terminal.expect(r"over ssh\): http")
+        with pytest.raises(ConnectError, match="came too late"):
+            ask_manager(SessionRecord(**record(laptop, "mini")), "stop", late)
         terminal.control_c()
         terminal.expect("Your choice")
-        assert run(laptop, "stop", "mini").returncode == 0
-        terminal.expect("was cancelled, as asked")
+        assert run(laptop, "disconnect", "mini").returncode == 0
+        terminal.expect(r"Job \d+ stays")
         assert terminal.wait() == 0
+    assert len(cluster.jobs()) == 1
 
 
 def _status(laptop: Laptop) -> dict[str, Any]:

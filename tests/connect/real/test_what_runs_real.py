@@ -74,6 +74,9 @@ def test_another_laptop_sees_a_session_and_stops_it(
         left = run(other, "disconnect", "mini")
         assert left.returncode == 2 and "Nothing is to be left" in left.stderr
         assert "ServerApp" in run(other, "logs", "mini", "-n", "50").stdout
+        opened = run(other, "open", "mini")
+        assert opened.returncode == 0 and "It is being connected here" in opened.stderr
+        assert f"Job {job} stays." in run(other, "disconnect", "mini").stdout
 
         stopped = run(other, "stop", "mini")
         assert stopped.returncode == 0, stopped.stderr

@@ -119,7 +119,7 @@ class Cluster:
         self.connections = Connections()
         self.job_id = "7"
         self.opening: list[Exception] = []
-        self.servers: list[Exception | bool] = []
+        self.servers: list[Exception | bool | asyncio.Event] = []
         self.pipes: list[Exception] = []
         self.job_over = asyncio.Event()
         self.cancelled: list[str] = []
@@ -212,6 +212,8 @@ class Cluster:
 
         async def open_server(*_: object) -> Any:
             found = self.servers.pop(0) if self.servers else False
+            if isinstance(found, asyncio.Event):
+                await found.wait()
             if isinstance(found, Exception):
                 raise found
             return SimpleNamespace(address=ADDRESS, found=found)

@@ -76,6 +76,13 @@ async def test_lines_of_the_cluster_end_before_what_became_of_the_job(cluster: C
     assert (await failure(cluster)).message == "It wrote:\nlast line\nJob 7 was cancelled."
 
 
+async def test_a_line_of_the_user_s_at_the_end_is_not_run_into(cluster: Cluster) -> None:
+    cluster.servers = [LaunchFailed("Environment line 1 ended the shell: exit 0")]
+    assert (await failure(cluster)).message == (
+        "Environment line 1 ended the shell: exit 0\nJob 7 was cancelled."
+    )
+
+
 async def test_keep_keeps_it_and_names_the_commands(cluster: Cluster) -> None:
     cluster.servers = [LaunchFailed("Environment line 1 failed.")]
     told = await failure(cluster, keep=True)
@@ -89,6 +96,13 @@ async def test_an_adopted_job_is_never_cancelled(cluster: Cluster) -> None:
     told = await failure(cluster)
     assert told.message == f"Environment line 1 failed. Job 7 stays. {WAYS}"
     assert cluster.cancelled == []
+
+
+async def test_an_adopted_job_that_has_ended_is_not_said_to_stay(cluster: Cluster) -> None:
+    cluster.own, cluster.over = False, True
+    cluster.servers = [LaunchFailed("No step could be started in job 7.")]
+    told = await failure(cluster)
+    assert told.message == "No step could be started in job 7. The time limit was reached."
 
 
 async def test_a_job_in_which_somebody_has_worked_is_not_cancelled(cluster: Cluster) -> None:

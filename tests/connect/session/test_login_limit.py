@@ -183,3 +183,13 @@ def test_status_says_when_the_next_try_is_and_how_to_have_it_now(
     entry = session_lines.here(SessionRecord("mini", "mini", 1, 0.0, 24000, "secret"))
     said = session_lines.line(entry)
     assert "The next try comes in 2" in said and "Now: jupyter-hpc connect mini" in said
+
+
+def test_status_says_what_helps_where_the_program_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(*_: object, **__: object) -> None:
+        raise Unreachable("The manager does not answer.")
+
+    monkeypatch.setattr(session_lines, "ask_manager", hangs)
+    entry = session_lines.here(SessionRecord("mini", "mini", 1, 0.0, 24000, "secret"))
+    said = session_lines.line(entry)
+    assert said.startswith("mini: silent") and "does not answer. If that lasts, stop it" in said

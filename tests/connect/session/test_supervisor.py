@@ -14,6 +14,7 @@ from jupyter_hpc.connect.session.retry import Restarts
 from jupyter_hpc.connect.session.serving import JobOver, ServerGone
 from jupyter_hpc.connect.tunnel.link_events import LinkDown, LinkLost, LinkUp
 from jupyter_hpc.errors import (
+    CommandFailed,
     ConnectError,
     LaunchFailed,
     PromptNeeded,
@@ -188,6 +189,34 @@ async def test_a_job_that_is_over_says_why(cluster: Cluster) -> None:
     cluster.servers = [JobOver()]
     ended = await cluster.supervisor().run()
     assert ended.cause == "time_limit" and cluster.listener.names[-1] == "ended"
+
+
+async def test_a_start_is_not_waited_for_when_its_job_is_over(cluster: Cluster) -> None:
+    """Its node is lost, say: nothing more is heard of the start."""
+    cluster.servers = [asyncio.Event()]
+    running = asyncio.create_task(cluster.supervisor().run())
+    await until(lambda: "starting" in cluster.listener.names)
+    cluster.job_over.set()
+    assert (await asyncio.wait_for(running, 30)).cause == "time_limit"
+    assert cluster.listener.names[-1] == "ended"
+
+
+@pytest.mark.parametrize("over", [True, False])
+async def test_a_server_that_cannot_be_had_because_its_job_is_over_is_the_job_s_end(
+    cluster: Cluster, over: bool
+) -> None:
+    """Jupyter is gone, and so is the node on which it would be started again."""
+    cluster.servers = [False, CommandFailed("Nothing can be run on cpu01.")]
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    cluster.over = over
+    cluster.fail_pipes(ServerGone())
+    if over:
+        assert (await running).cause == "time_limit"
+    else:
+        with pytest.raises(CommandFailed, match=r"cpu01\. Job 7 stays\."):
+            await running
 
 
 async def test_a_session_taken_over_is_an_error(cluster: Cluster) -> None:

@@ -3,7 +3,7 @@
 # find_server.sh FOLDER PREFIX: looks for a server that an earlier connect started in this
 # job: in the home folder, or in a folder of this node where the home could not be written.
 # Only a real folder of our own counts, and only a server whose processes live; a dead one
-# is named.
+# is named. "looked" comes last: without it nobody knows, because this did not run to its end.
 for session in "$1" "$2".*; do
     if [ -d "$session" ] && [ ! -L "$session" ] && [ -O "$session" ] \
         && [ -s "$session/address" ]; then
@@ -16,9 +16,9 @@ for session in "$1" "$2".*; do
             # Only there for a relay with a TCP port: its certificate without lines, not its key.
             [ ! -f "$session/relay.pem" ] || printf 'certificate=%s\n' "$(sed -n \
                 '/BEGIN CERTIFICATE/,/END CERTIFICATE/{/-----/d;p;}' "$session/relay.pem" | tr -d '\n')"
-            exit 0
+            break
         fi
         [ "$session" != "$1" ] || printf 'dead=%s\n' "$(field folder "$session/address")"
     fi
 done
-exit 0
+printf 'looked=yes\n'

@@ -45,10 +45,35 @@ shift 3
 # Slurm ends the job: what lies on the node alone is of no use to anybody any more.
 no_home=
 case $session in /tmp/jupyter-hpc-*) no_home=$session ;; esac
-forget() { [ -z "$no_home" ] || rm -rf "$no_home"; }
-trap 'told=yes; forget; exit 143' TERM INT HUP
+stop_all() {
+    trap '' TERM INT HUP
+    told=yes
+    end_processes
+    [ -z "$no_home" ] || rm -rf "$no_home"
+    exit 143
+}
+trap stop_all TERM INT HUP
 
-# Without this nobody would ever hear of anything. (UNWRITABLE_LINE in scripts.py)
+# Folders go when nobody uses them any more: who still did would make them anew. Jupyter gives
+# its kernels 5 s; what hangs is killed before Slurm kills us (KillWait, 30 s by default), or
+# the folders would stay. (ending_ticks: for tests)
+end_processes() {
+    started=$(jobs -p) # Jupyter and the keeper of its relay, once there are any
+    ticks=0
+    for pid in $started; do
+        kill "$pid" 2>/dev/null
+    done
+    for pid in $started; do
+        while [ "$ticks" -lt "${ending_ticks:-100}" ] && kill -0 "$pid" 2>/dev/null; do
+            ticks=$((ticks + 1))
+            sleep 0.1
+        done
+        kill -s KILL "$pid" 2>/dev/null
+    done
+    wait
+}
+
+# Without this nobody would ever hear of anything. (UNWRITABLE_LINE in remote.py)
 if ! (printf x >"$session/.probe.$$") 2>/dev/null; then
     printf 'jupyter-hpc: unwritable on %s: %s\n' "$(uname -n)" "$session" >&2
     exit 74
@@ -73,11 +98,15 @@ if [ "$base" = /dev/shm ]; then
 fi
 
 line_number= # of the environment line that runs
+line_output() { # the end of what it has printed
+    tail -n 20 "$private/line.log" 2>/dev/null | sed 's/^/output=/'
+}
 on_exit() {
     code=$?
     if [ -n "$line_number" ]; then
         [ -n "$told" ] || fail exit "line=$line_number
-command=$line_text"
+command=$line_text
+$(line_output)"
     elif [ -z "$told" ]; then
         fail died "code=$code"
     fi
@@ -124,15 +153,25 @@ environment_run() { # environment_run NUMBER TEXT: one environment line, in this
     # `exec` ends this shell without a word: then this file is what is known
     tell line "line=$line_number
 command=$line_text"
-    # eval, because a line is shell code by its nature (`module load x`)
-    eval "$line_text" >"$private/line.log" 2>&1
+    path_of_line=$PATH
+    environment_eval >"$private/line.log" 2>&1
     line_code=$?
+    # Without them nothing below works, and no terminal of the session either.
+    if ! command -v cat >/dev/null 2>&1 || ! command -v rm >/dev/null 2>&1; then
+        PATH=$path_of_line
+        give_up path "line=$line_number
+command=$line_text"
+    fi
     cat "$private/line.log" >>"$session/jupyter.log"
     [ "$line_code" -eq 0 ] || give_up environment "line=$line_number
 code=$line_code
 command=$line_text
-$(tail -n 20 "$private/line.log" | sed 's/^/output=/')"
+$(line_output)"
     line_number=
+}
+environment_eval() { # a function of its own: `return` in a line ends only this
+    # eval, because a line is shell code by its nature (`module load x`)
+    eval "$line_text"
 }
 
 # The environment lines may take minutes: whoever connects meanwhile shall go on waiting.
@@ -141,7 +180,9 @@ $(tail -n 20 "$private/line.log" | sed 's/^/output=/')"
 # shellcheck source=/dev/null
 . "$session/environment.sh"
 rm -f "$session/line"
-set +eu # options of a line are not meant for what follows
+set +eu # options and traps of a line are not meant for what follows
+trap stop_all TERM INT HUP
+trap on_exit EXIT
 
 jupyter=$1
 case ${jupyter##*/} in
@@ -217,12 +258,11 @@ fi
 jupyter_pid=$!
 
 keep_relay() { # a relay that dies is started again as long as Jupyter lives
+    trap 'kill "$!" 2>/dev/null; exit 0' TERM # before there is a relay, this is Jupyter
     while kill -0 "$jupyter_pid" 2>/dev/null; do
         "$python" "$session/relay.py" --serve "$private" --jupyter "$private/jupyter.sock" \
             ${tcp:+--tcp "$session/relay.pem"} </dev/null >>"$session/relay.log" 2>&1 &
-        relay_pid=$!
-        trap 'kill "$relay_pid" 2>/dev/null; exit 0' TERM
-        wait "$relay_pid"
+        wait "$!"
         sleep 0.2
     done
 }
@@ -232,9 +272,10 @@ keeper_pid=$!
 ticks=0
 until [ -S "$private/relay.sock" ] || ! kill -0 "$jupyter_pid" 2>/dev/null; do
     if [ "$ticks" -ge "${relay_ticks:-3000}" ]; then
-        kill "$jupyter_pid" "$keeper_pid" 2>/dev/null
-        give_up relay "python=$python
+        fail relay "python=$python
 $(tail -n 20 "$session/relay.log" 2>/dev/null | sed 's/^/output=/')"
+        end_processes
+        exit 1
     fi
     ticks=$((ticks + 1))
     sleep 0.02
@@ -251,7 +292,6 @@ version=$version
 jupyter_pid=$jupyter_pid
 keeper_pid=$keeper_pid"
 rm -f "$session/lock"
-trap 'kill "$jupyter_pid" 2>/dev/null; kill "$keeper_pid" 2>/dev/null; wait; forget; exit 143' TERM INT HUP
 wait "$jupyter_pid"
 code=$?
 kill "$keeper_pid" 2>/dev/null

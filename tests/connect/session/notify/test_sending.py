@@ -6,10 +6,13 @@ import json
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jupyter_hpc.clusters.user_settings import NotifySettings
+from jupyter_hpc.connect.events import GpuIdle, OutOfMemory, Ready, TimeLimitNear
+from jupyter_hpc.connect.session.notify.notices import Notices
 from jupyter_hpc.connect.session.notify.sending import Message, can_tell, desktop_argv, send
 from tests.webhook import webhook
 
@@ -31,7 +34,7 @@ def recorder(folder: Path, name: str) -> tuple[Path, Path]:
     return program, file
 
 
-def lines(file: Path) -> list[list[object]]:
+def lines(file: Path) -> list[list[Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
@@ -47,6 +50,34 @@ async def test_all_ways_are_told_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert lines(shown) == [[["--app-name=jupyter-hpc", "--", title, text], parts]]
     assert lines(said) == [[["a b", f"{title}. {text}"], parts]]
     assert hook.told == [{"event": "ready", "title": title, "text": text, "job_id": "7"}]
+
+
+async def test_each_notice_is_told_by_every_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, shown = recorder(tmp_path, "notify-send")
+    own, said = recorder(tmp_path, "own")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+    events = (
+        Ready("http://localhost:1/lab", 1, "7", "gpu01", "ssh"),
+        TimeLimitNear("The job's time limit comes in 10 minutes.", 10),
+        GpuIdle("GPU 0 has been idle for 15 minutes."),
+        OutOfMemory("The kernel of a.ipynb was ended.", ("a.ipynb",), None),
+    )
+    with webhook() as hook:
+        settings = NotifySettings(True, (str(own),), hook.address)
+        session = Notices(settings, lambda: "ulysses", lambda event: None)
+        for event in events:
+            session.on_event(event)
+        session.tell(Message("job-ended", "Job 8 is done", "a.ipynb: It ended well.", "8"))
+        await session.close()
+    kinds = {"ready", "time-limit", "gpu-idle", "out-of-memory", "job-ended"}
+    assert sorted(told["event"] for told in hook.told) == sorted(kinds)
+    titles = sorted(told["title"] for told in hook.told)
+    for file in (shown, said):
+        parts = [parts for _, parts in lines(file)]
+        assert sorted(part["JUPYTER_HPC_TITLE"] for part in parts) == titles
 
 
 def test_texts_are_never_part_of_a_program() -> None:

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # detach LOG COMMAND...: the command lives on when the connection ends: own session,
 # no terminal, output to a file, with its exit code as the last line (EXIT_LINE in
-# scripts.py). `$!` is then its process id.
+# remote.py). `$!` is then its process id.
 detach() {
     umask 077
     log=$1
