@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.runtime.job.run_table import EPOCH
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.runner import Runner
 
-_NAMES = frozenset({"epochs", "num_epochs", "n_epochs", "max_epochs", "nb_epochs", "total_epochs"})
-#: "epoch 3", "Epoch: 3/10", "epoch=3"
-_EPOCH = re.compile(r"\bepoch\b\W{0,3}(\d+)", re.IGNORECASE)
+#: "epochs", "N_EPOCHS", "max_epoch", "num_train_epochs"; a single "epoch" is mostly a counter.
+_NAME = re.compile(r"(?i)(?:epochs|(?:n|nb|num|max|total|train|num_train)_?epochs?)(?:\.cell\d+)?")
 
 #: Of the runs in the folder $1, newest first: prints the seconds of the first one that ended and
 #: told of epochs, then the lines that did.
@@ -58,7 +58,7 @@ async def newest_trial(runner: Runner, runs_folder: str) -> Trial:
     done = await runner.run(["sh", "-c", _LOOK, "sh", runs_folder])
     run, _, rest = done.stdout.partition("\n")
     seconds, _, log = rest.partition("\n")
-    numbers = [int(number) for number in _EPOCH.findall(log)]
+    numbers = [int(number) for number in EPOCH.findall(log)]
     if not numbers or not seconds.isdigit():
         raise UsageError(
             f"No run in {runs_folder} has ended and told of its epochs, so that the number of "
@@ -75,9 +75,13 @@ def total_epochs(conversion: Conversion, settings: Mapping[str, Any]) -> int:
 
 
 def epochs_of(conversion: Conversion, settings: Mapping[str, Any]) -> tuple[str, int]:
-    """The parameter that says how many epochs there are, and its value; or UsageError."""
+    """The parameter that says how many epochs there are, and its value; or UsageError.
+
+    Of several the largest: the others count as what is done once.
+    """
+    found: list[tuple[int, str]] = []
     for parameter in conversion.parameters:
-        if parameter.name.rpartition(".")[2].lower() not in _NAMES:
+        if not any(map(_NAME.fullmatch, (parameter.name, _last_part(parameter.name)))):
             continue
         value = settings.get(parameter.name)
         if value is None:
@@ -85,13 +89,22 @@ def epochs_of(conversion: Conversion, settings: Mapping[str, Any]) -> tuple[str,
                 value = ast.literal_eval(parameter.default)
             except (ValueError, SyntaxError):
                 continue
-        if isinstance(value, int) and value > 0:
-            return parameter.name, value
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            found.append((value, parameter.name))
+    if found:
+        total, name = max(found, key=lambda each: each[0])
+        return name, total
     raise UsageError(
         "The notebook has no parameter for its epochs, so that neither its time nor the number "
         "of parts can be computed.",
         "Give them: --time T, --chain N.",
     )
+
+
+def _last_part(name: str) -> str:
+    """The name without what has it: `epochs.cell3` of `trainer.epochs.cell3`."""
+    parts = name.split(".")
+    return ".".join(parts[-2:] if re.fullmatch(r"cell\d+", parts[-1]) else parts[-1:])
 
 
 async def computed_parts(

@@ -11,7 +11,8 @@ from typing import Any
 from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.batch.paths.outside import levels_above
 from jupyter_hpc.batch.paths.written import written_paths
-from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
+from jupyter_hpc.batch.runtime.job.folder import Mirror
+from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
 from jupyter_hpc.batch.runtime.job.linked import watch
 
 #: Files and folders up to this size are copied for a trial, larger ones are linked.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_hpc.batch.preflight.long_runs import default_until, never_resumes
-from jupyter_hpc.batch.submit.trial import computed_parts
+from jupyter_hpc.batch.submit.trial import computed_parts, epochs_of
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.runner import LocalRunner
 from tests.batch.notebooks import converted
@@ -79,3 +79,25 @@ async def test_what_cannot_be_computed_is_said(tmp_path: Path, runner: LocalRunn
 def test_what_a_notebook_is_seen_to_do(code: str, until: str, stuck: bool) -> None:
     assert default_until(code) == until
     assert never_resumes(code) is stuck
+
+
+@pytest.mark.parametrize(
+    ("cells", "name", "epochs"),
+    [
+        (["import lightning as L\nL.Trainer(max_epochs=90).fit(model)"], "max_epochs", 90),
+        (["a = TrainingArguments('out', num_train_epochs=3)"], "num_train_epochs", 3),
+        (["class Config:\n    max_epoch = 7\nprint(Config.max_epoch)"], "max_epoch", 7),
+        (["epochs = 2\nprint(epochs)", "epochs = 20\nprint(epochs)"], "epochs.cell2", 20),
+        (["for epoch in range(1, 31):\n    print(epoch)"], "epochs", 30),
+    ],
+)
+def test_how_many_epochs_a_notebook_has(
+    tmp_path: Path, cells: list[str], name: str, epochs: int
+) -> None:
+    assert epochs_of(converted(tmp_path / "s", cells), {}) == (name, epochs)
+    assert epochs_of(converted(tmp_path / "t", cells), {name: 5})[1] == max(5, 2 * (epochs == 20))
+
+
+def test_a_counter_is_no_number_of_epochs(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        epochs_of(converted(tmp_path / "s", ["epoch = 3\nprint(epoch)"]), {})
