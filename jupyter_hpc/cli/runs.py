@@ -87,18 +87,28 @@ async def _runs(on: str | None, notebook: str | None) -> list[Submit]:
 
 def _table(found: Sequence[Submit]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for name in ("job", "notebook", "parameters", "state", "reached", "time", "GPU", "cost"):
-        table.add_column(name, no_wrap=name in ("job", "state", "time", "GPU"))
+    for name in (
+        "job",
+        "notebook",
+        "parameters",
+        "state",
+        "reached",
+        "time",
+        "epoch",
+        "GPU",
+        "cost",
+    ):
+        table.add_column(name, no_wrap=name in ("job", "state", "time", "epoch", "GPU"))
     table.add_column("submitted", no_wrap=True)
     for each in found:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.submitted))
         if each.is_sweep:
             sizes = f"sweep of {len(each.runs)}: {_counts(each.runs)}"
-            _add(table, each.job_id, each.notebook, sizes, "", "", "", "", "", when)
+            _add(table, each.job_id, each.notebook, sizes, "", "", "", "", "", "", when)
             for run in each.runs:
                 _add(table, f"{each.job_id}_{run.task}", "", *_cells(run, each.swept), "")
         elif not each.runs:
-            _add(table, each.job_id, each.notebook, "", "(gone)", "", "", "", "", when)
+            _add(table, each.job_id, each.notebook, "", "(gone)", "", "", "", "", "", when)
         else:
             run = each.runs[0]
             chain = f" part {run.part or 1} of {each.parts}" if each.parts else ""
@@ -118,10 +128,19 @@ def _cells(run: RecordedRun, names: Sequence[str], chain: str = "") -> tuple[str
         ", ".join(f"{name} {_value(run.parameters.get(name))}" for name in names),
         f"{run.state}{chain}" + (f" ({run.code})" if run.state == "failed" and run.code else ""),
         ", ".join(f"{name} {value:g}" for name, value in reached),
-        duration(run.seconds) if run.seconds else "",
+        duration(run.seconds) if run.seconds else "" if run.seconds is None else "under 1 s",
+        _of_an_epoch(run),
         f"{run.gpu_load:.0f} %" if run.gpu_load is not None else "",
         run.cost,
     )
+
+
+def _of_an_epoch(run: RecordedRun) -> str:
+    """What an epoch took, with its share of the start; as `submit --trial` says it beforehand."""
+    if not run.seconds or not run.epochs:
+        return ""
+    each = run.seconds / run.epochs
+    return duration(each) if each >= 10 else f"{each:.1f} s"
 
 
 def _value(value: Any) -> str:

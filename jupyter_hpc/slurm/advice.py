@@ -94,13 +94,15 @@ def problems(
     found: list[Problem] = []
     seconds = parse_walltime(request.time) if request.time else None
     longest = _largest(partition.max_time for partition in chosen)
-    if seconds is not None and longest is not None and seconds > longest:
+    if seconds is not None and longest is not None and (seconds > longest or seconds == 0):
         names = _list(partition.name for partition in chosen)
+        asked = printable(request.time or "", 40)
+        # Such a job would wait for ever.
+        asked = asked if seconds else f"No limit ({asked})"
         found.append(
             Problem(
                 "time",
-                f"{printable(request.time or '', 40)} is longer than partition {names} allows "
-                f"({format_walltime(longest)}).",
+                f"{asked} is longer than partition {names} allows ({format_walltime(longest)}).",
                 f"Ask for at most {format_walltime(longest)}.",
             )
         )

@@ -59,6 +59,7 @@ from jupyter_hpc.slurm.releases import Release, read_release
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.submit import BatchOptions
 from jupyter_hpc.text import printable
+from jupyter_hpc.waiting import together
 
 _log = logging.getLogger(__name__)
 
@@ -185,7 +186,7 @@ class SlurmClient:
 
     async def partitions(self) -> list[Partition]:
         """Every partition that the caller can see, with its limits and its GPUs."""
-        shown, groups = await asyncio.gather(
+        shown, groups = await together(
             self._ask(inventory.partitions_argv()), self._ask(inventory.groups_argv())
         )
         return inventory.read_partitions(shown.stdout, groups.stdout)
@@ -220,7 +221,7 @@ class SlurmClient:
                 problems.append(error.message)
                 return []
 
-        shown, limits, accounts, shares = await asyncio.gather(
+        shown, limits, accounts, shares = await together(
             self._ask(occupancy.use_argv()),
             self.partitions() if partitions is None else _given(partitions),
             known(self.associations()),

@@ -35,6 +35,8 @@ class Cost:
 
     def __str__(self) -> str:
         amount = f"{self.amount:.2f}".rstrip("0").rstrip(".")
+        if self.amount > 0 and amount == "0":
+            amount = "under 0.01"
         return f"{amount} {self.unit}".strip()
 
 

@@ -62,6 +62,11 @@ _ENDINGS: Mapping[str, Ending] = {
         "The job was cancelled.", "Start again if that was not meant.", "cancelled"
     ),
     "FAILED": Ending("The job ended with an error.", "Look at the end of its log.", "failed"),
+    "COMPLETING": Ending(
+        "The job is being ended, and its node has not yet said that all of it is gone.",
+        "In some minutes its record says why: sacct -X -j with its number.",
+        "failed",
+    ),
 }
 
 
@@ -84,7 +89,7 @@ def explain_state(
             _MEANT,
             "cancelled",
         )
-    if word in ("FAILED", "CANCELLED", "COMPLETED", "NODE_FAIL"):
+    if word in ("FAILED", "CANCELLED", "COMPLETED", "COMPLETING", "NODE_FAIL"):
         special = _by_reason(reason)
         if special:
             return special

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_hpc.batch.runtime.job.gpu_record import GPU_HEADER
-from jupyter_hpc.gpu.recording import mean_load, read_recording
+from jupyter_hpc.gpu.recording import RecordedUse, read_recording, recorded_use
 
 MIB = 1024 * 1024
 HEADER = ",".join(GPU_HEADER) + "\n"
@@ -37,13 +37,13 @@ def test_what_the_runtime_writes_can_be_read(path: Path) -> None:
     assert one.memory_total == 400 * MIB
     assert (one.power, one.temperature) == ([50.0] * 5, [None] * 5)
     assert other.load == [None] * 5
-    assert mean_load(path) == 20.0
+    assert recorded_use(path).loads == {"gpu01:0": 20.0}
 
 
 def test_a_line_that_was_cut_off_is_ignored(path: Path) -> None:
     path.write_text(HEADER + line(1.0, "a", 0, "50") + "2.0,a,0,x,9")
     assert read_recording(path).times == [1.0]
-    assert mean_load(path) == 50.0
+    assert list(recorded_use(path).loads.values()) == [50.0]
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ def test_a_spoilt_file_counts_as_far_as_it_can_be_read(path: Path, spoilt: str) 
     path.write_text(HEADER + line(1.0, "a", 0, "50") + spoilt)
     view = read_recording(path)
     assert (view.times, len(view.gpus)) == ([1.0], 1)
-    assert mean_load(path) is not None
+    assert recorded_use(path).loads
 
 
 def test_a_reading_without_an_end_is_no_reading(path: Path) -> None:
     path.write_text(HEADER + "5.0,a,0,x,inf,1e400,inf,1,1\n")
     view = read_recording(path)
-    assert (view.times, view.gpus[0].memory_total, mean_load(path)) == ([5.0], None, None)
+    assert (view.times, view.gpus[0].memory_total, recorded_use(path).loads) == ([5.0], None, {})
 
 
 def test_two_nodes_share_rows_of_the_same_second(path: Path) -> None:
@@ -97,4 +97,18 @@ def test_a_long_recording_is_thinned(path: Path) -> None:
 def test_an_empty_file_is_an_empty_history(path: Path) -> None:
     path.touch()
     assert read_recording(path).times == []
-    assert mean_load(path) is None
+    assert recorded_use(path) == RecordedUse({}, None, None, None)
+
+
+def test_a_recording_in_a_few_numbers(path: Path) -> None:
+    rows = [
+        f"{time},a,{gpu},x,50,{100 + time},400,360,\n"
+        for time in range(0, 31, 10)
+        for gpu in (0, 1)
+    ]
+    rows.append("9000,a,0,x,50,10,400,360,\n")  # the job was requeued in between
+    path.write_text(HEADER + "".join(rows))
+    found = recorded_use(path)
+    assert found.loads == {"a:0": 50.0, "a:1": 50.0}
+    assert (found.memory_mib, found.memory_total_mib) == (130.0, 400.0)
+    assert found.energy_wh == pytest.approx(2 * 360 * 30 / 3600 + 360 * 60 / 3600, abs=0.1)

@@ -32,6 +32,7 @@ GOOD = Request(
         ({"partition": "gpu,cpu", "time": "20:00:00"}, None, ""),
         ({"time": "UNLIMITED"}, None, ""),
         ({"time": "04:00:01"}, "time", "longer than partition gpu allows (04:00:00)"),
+        ({"time": "0"}, "time", "No limit (0) is longer than partition gpu allows (04:00:00)"),
         ({"partition": "nope"}, "partition", "no partition 'nope'"),
         ({"partition": "cpu"}, "gpus", "cpu has no GPUs"),
         ({"gpu_type": "A100"}, "gpus", "no GPUs called 'A100'"),

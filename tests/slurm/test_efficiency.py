@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_hpc.slurm.efficiency import advise, efficiency
+from jupyter_hpc.slurm.efficiency import GpuUse, efficiency
+from jupyter_hpc.slurm.job_advice import advise
 from jupyter_hpc.slurm.models import FinishedJob, Usage
 
 HOUR = 3600
@@ -41,7 +42,7 @@ def test_a_job_that_used_what_it_asked_for_gets_no_advice() -> None:
 
 
 def test_the_numbers_in_words() -> None:
-    found = efficiency(job(gpus=2), gpu_load=61.5)
+    found = efficiency(job(gpus=2), GpuUse((60.0, 63.0)))
     assert found.cpu is not None and (found.cpu.percent, found.cpu.used) == (93.8, "7.5 CPUs")
     assert found.memory is not None and found.memory.used == "30 GB"
     assert found.gpu is not None and (found.gpu.percent, found.gpu.requested) == (61.5, "2 GPUs")
@@ -92,17 +93,17 @@ def test_a_time_limit_that_was_too_short_or_too_long() -> None:
     ],
 )
 def test_fewer_gpus_in_the_site_s_own_spelling(flag: str, line: str) -> None:
-    record = job(gpus=4, gpu_type="a100")
-    assert lines(record, gpu_load=30.0, gpu_flag=flag) == [line]
+    record = job(gpus=4, gpu_type="a100", usage=usage(4.5))
+    assert lines(record, gpus=GpuUse((30.0,) * 4), gpu_flag=flag) == [line]
 
 
 def test_a_single_gpu_that_waits_is_advice_without_a_line() -> None:
-    (advice,) = advise(job(gpus=1), gpu_load=20.0)
+    (advice,) = advise(job(gpus=1, usage=usage(4.5)), GpuUse((20.0,)))
     assert advice.line is None and "mostly waited" in advice.message
 
 
 def test_a_gpu_that_did_nothing_names_the_line_to_leave_out() -> None:
-    (advice,) = advise(job(gpus=1), gpu_load=0.4)
+    (advice,) = advise(job(gpus=1), GpuUse((0.4,)))
     assert "leave this line out" in advice.message
     assert advice.line == "#SBATCH --gpus-per-node=1"
 
@@ -116,7 +117,7 @@ def test_silent_for_runs_under_five_minutes() -> None:
 def test_a_running_job_is_judged_by_what_it_used_so_far() -> None:
     wasteful = Usage(cpu_seconds=HOUR, max_memory_mb=1000)
     record = job(state="RUNNING", elapsed=HOUR, usage=wasteful, gpus=2)
-    found = advise(record, gpu_load=1.0)
+    found = advise(record, GpuUse((1.0, 1.0)))
     assert [advice.line for advice in found] == [
         "#SBATCH --mem=2G",
         "#SBATCH --gpus-per-node=2",
@@ -124,3 +125,44 @@ def test_a_running_job_is_judged_by_what_it_used_so_far() -> None:
     ], "its time says nothing before its end"
     assert all(advice.message.startswith("So far ") for advice in found)
     assert advise(job(state="RUNNING", elapsed=200, usage=wasteful)) == []
+
+
+def usage(cores: float, elapsed: int = 8 * HOUR) -> Usage:
+    return Usage(cpu_seconds=cores * elapsed, max_memory_mb=30 * 1024)
+
+
+def test_a_gpu_that_waits_for_one_core_asks_for_workers_and_keeps_the_cpus() -> None:
+    (advice,) = advise(job(gpus=1, usage=usage(1.1)), GpuUse((25.0,)))
+    assert advice.line is None and "num_workers=7" in advice.message
+    assert "1.1 CPUs of 8 CPUs were busy" in advice.message
+
+
+def test_a_gpu_that_waits_for_busy_cpus_names_a_line_with_more() -> None:
+    (advice,) = advise(job(gpus=1, cpus=2, usage=usage(1.9)), GpuUse((25.0,)))
+    assert advice.line == "#SBATCH --cpus-per-task=4"
+
+
+@pytest.mark.parametrize("load", [5.0, 20.0, 39.0])
+@pytest.mark.parametrize("cores", [0.5, 1.2, 2.0, 3.0, 7.5])
+def test_what_a_gpu_waits_for_is_never_taken_away(load: float, cores: float) -> None:
+    said = lines(job(gpus=1, usage=usage(cores)), gpus=GpuUse((load,)))
+    fewer = [
+        line for line in said if line and "--cpus-per-task" in line and "=16" not in line
+    ]  # 16 are more
+    assert fewer == []
+
+
+def test_gpus_that_did_nothing_beside_others_are_counted() -> None:
+    (advice,) = advise(job(gpus=4, gpu_type="a100"), GpuUse((90.0, 88.0, 0.0, 0.1)))
+    assert advice.message.startswith("2 of the 4 GPUs did nothing: ")
+    assert advice.line == "#SBATCH --gpus-per-node=a100:2"
+    assert advise(job(gpus=4), GpuUse((90.0, 0.0))) == [], "the recording lacks two of them"
+
+
+def test_little_memory_of_a_gpu() -> None:
+    busy = GpuUse((90.0,), 11.4, "9.1 GB of 80 GB")
+    (advice,) = advise(job(gpus=1), busy)
+    assert "at most 9.1 GB of 80 GB of a GPU's memory: a larger batch size" in advice.message
+    said = [each.message for each in advise(job(gpus=1), GpuUse((20.0,), 11.4, "9.1 GB of 80 GB"))]
+    assert len(said) == 2 and "a smaller GPU, or a slice" in said[1]
+    assert advise(job(gpus=1), GpuUse((90.0,), 60.0, "48 GB of 80 GB")) == []

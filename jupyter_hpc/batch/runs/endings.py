@@ -94,6 +94,22 @@ def _decoded(text: str) -> str:
         return ""
 
 
+async def record_of(client: SlurmClient, job_id: str) -> FinishedJob | JobDetail | None:
+    """What Slurm still knows of a job or task: accounting, else the controller's last minutes."""
+    try:
+        found = await client.finished([job_id])
+        own = [each for each in found if each.id == job_id]
+        # The number of an array is that of its last task as well.
+        for record in own or (each for each in found if each.job_id == job_id):
+            return record
+    except HpcError:
+        pass
+    try:
+        return await client.job_detail(job_id)
+    except HpcError:
+        return None
+
+
 def ending(
     record: FinishedJob | JobDetail, left: Left | None, *, is_cancelled: bool = False
 ) -> Ending:
@@ -121,12 +137,17 @@ def ending(
         )
     if left.rest and _is_decided(record.id, known, left.state):
         return Ending(left.rest, "", known.cause)
+    if known.cause == "time_limit":
+        advice = (
+            "Ask for more with --time, or let it go on from its checkpoints: --chain, --requeue."
+        )
+        return replace(known, advice=advice)
     if known.cause not in ("failed", "out_of_memory"):
         return known
     if record.exit_code == INCOMPLETE:
         return Ending(
             "The program ended, but not all of its files are back from scratch (exit code 74).",
-            f"See MISSING.txt in {left.run_dir}/output.",
+            "Its log says why, and where they were left.",
             "incomplete",
         )
     return recognised(left.log_end, record.nodes, record.exit_code) or known

@@ -19,7 +19,9 @@ EXCEPTION = "exception"
 
 
 def _gpu_memory(found: _Found) -> Ending:
-    asked = re.search(r"Tried to allocate ([\d.]+ ?[KMGT]i?B)", found.string[found.start() :])
+    asked = re.search(
+        r"[Tt]r(?:ied|ying) to allocate ([\d.]+ ?[KMGT]i?B)", found.string[found.start() :]
+    )
     amount = f" when it asked for {asked[1]} more" if asked else ""
     return Ending(
         f"The memory of the GPU was full{amount} (CUDA out of memory).",
@@ -107,7 +109,11 @@ def _file_of(found: _Found) -> str:
 #: The newest in the log counts; of two that end at the same place the first here.
 _KNOWN: tuple[tuple[re.Pattern[str], Callable[[_Found], Ending]], ...] = (
     (
-        re.compile(r"CUDA out of memory|(?:HIP|CUDA) error: out of memory|OutOfMemoryError"),
+        re.compile(
+            r"CUDA out of memory|(?:HIP|CUDA) error: out of memory|OutOfMemoryError|"
+            r"RESOURCE_EXHAUSTED: Out of memory|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED|"
+            r"OOM when allocating tensor[^\n]*GPU"
+        ),
         _gpu_memory,
     ),
     (

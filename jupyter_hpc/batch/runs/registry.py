@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jupyter_hpc.batch.runtime import RUNS_FILE, shipped_source
-from jupyter_hpc.batch.submit.runs import NOTES
-from jupyter_hpc.errors import CommandFailed
+from jupyter_hpc.batch.runs.program import ask_runs
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.cost import Cost
 from jupyter_hpc.slurm.endings import explain_state
@@ -17,25 +15,6 @@ from jupyter_hpc.slurm.models import FinishedJob, Job, Phase
 
 #: So many submits are looked through, the newest of them.
 MAX_SUBMITS = 2000
-
-#: A slow disk takes its time for a thousand folders.
-_SECONDS = 60.0
-
-#: The code of _LIST where no Python is new enough.
-_NO_PYTHON = 77
-
-#: Runs the program on stdin with the first Python that is new enough.
-_LIST = f"""# list the runs
-for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9; do
-    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2> /dev/null || continue
-    exec "$python" -I -c "$1" "{NOTES}" "$2"
-done
-exit {_NO_PYTHON}
-"""
-_PROGRAM = (
-    "import sys; exec(compile(sys.stdin.read(), 'runs', 'exec'), "
-    "{'__name__': '__main__', '__file__': '/runs'})"
-)
 
 #: States of a run that is not over as far as its folder tells.
 _OPEN = ("waiting", "running", "goes on")
@@ -64,6 +43,8 @@ class RecordedRun:
     code: int | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     figures: int = 0
+    #: So many are told of in the logs, which say "epoch 3" or the like.
+    epochs: int | None = None
     #: Of all parts together, as far as they have come to their end.
     seconds: int | None = None
     ended: int | None = None
@@ -88,6 +69,8 @@ class Submit:
     #: The parts of a chain; None without one.
     parts: int | None = None
     request: Mapping[str, Any] = field(default_factory=dict)
+    #: The Python, packages and modules that it was made for, as far as they were seen.
+    environment: Mapping[str, Any] = field(default_factory=dict)
     #: The names of the parameters that differ between the runs of a sweep.
     swept: tuple[str, ...] = ()
     runs: tuple[RecordedRun, ...] = ()
@@ -95,22 +78,12 @@ class Submit:
 
 async def submits(runner: Runner, most: int = MAX_SUBMITS) -> list[Submit]:
     """All submits whose notes are on the cluster, the newest first, as their folders tell."""
-    source = shipped_source(RUNS_FILE).encode()
-    argv = ["sh", "-c", _LIST, "sh", _PROGRAM, str(most)]
-    done = await runner.run(argv, stdin=source, timeout=_SECONDS)
-    if done.returncode == _NO_PYTHON:
-        raise CommandFailed(
-            "The runs cannot be listed: no Python 3.9 or newer is found on the login host.",
-            "Load a module with one in your login files, or look into the folders hpc-batch "
-            "beside your notebooks.",
-        )
-    if not done.ok:
-        said = done.stderr.strip().rpartition("\n")[2]
-        raise CommandFailed(f"The runs cannot be listed: {said}", "Is the home folder readable?")
-    return [_submit(json.loads(line)) for line in done.stdout.splitlines() if line[:1] == "{"]
+    listed = await ask_runs(runner, "The runs cannot be listed", "list", str(most))
+    return [submit_of(json.loads(line)) for line in listed.splitlines() if line[:1] == "{"]
 
 
-def _submit(found: Mapping[str, Any]) -> Submit:
+def submit_of(found: Mapping[str, Any]) -> Submit:
+    """A submit as the program describes it; see batch/runtime/runs/collect.py."""
     asked = found["asked"]
     hour = asked.get("hour") or {}
     return Submit(
@@ -122,6 +95,7 @@ def _submit(found: Mapping[str, Any]) -> Submit:
         is_sweep=found["sweep"],
         parts=asked.get("parts"),
         request=asked.get("request") or {},
+        environment=asked.get("environment") or {},
         swept=tuple(asked.get("swept") or _differing(found["runs"])),
         runs=tuple(RecordedRun(**row, cost=_cost(row["seconds"], hour)) for row in found["runs"]),
     )
@@ -139,7 +113,7 @@ def _cost(seconds: int | None, hour: Mapping[str, Any]) -> str:
     amount = hour.get("amount")
     if not isinstance(amount, (int, float)) or not seconds:
         return ""
-    return str(Cost(round(amount * seconds / 3600, 2), str(hour.get("unit", ""))))
+    return str(Cost(amount * seconds / 3600, str(hour.get("unit", ""))))
 
 
 def unsettled(found: Iterable[Submit]) -> list[str]:
@@ -161,6 +135,15 @@ def settled(
     ]
 
 
+def _never_began(submit: Submit, run: RecordedRun, finished: Sequence[FinishedJob]) -> bool:
+    """Whether the run was cancelled while it waited, alone: of such a task Slurm keeps no record.
+
+    Seen with 22.05. Others of the array are recorded, so that accounting has come that far.
+    """
+    others = any(each.phase is Phase.ENDED and each.holds(submit.job_id) for each in finished)
+    return run.state == "waiting" and run.task != "" and others
+
+
 def _settled(
     submit: Submit,
     run: RecordedRun,
@@ -177,7 +160,7 @@ def _settled(
         return replace(run, state="goes on" if run.state == "goes on" else "waiting")
     records = [each for each in finished if each.phase is Phase.ENDED and each.holds(job_id)]
     if not records:
-        return replace(run, state="unknown")
+        return replace(run, state="cancelled" if _never_began(submit, run, finished) else "unknown")
     last = max(records, key=lambda record: record.ended or 0)
     cause = explain_state(last.state, exit_code=last.exit_code, reason=last.reason).cause
     return replace(

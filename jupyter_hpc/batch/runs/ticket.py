@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from jupyter_hpc.batch.runs.endings import Left, ending, left_by, sentence, telling_run
+from jupyter_hpc.batch.runs.endings import Left, ending, left_by, record_of, sentence, telling_run
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.redaction import Redactor
 from jupyter_hpc.runner import Runner
@@ -29,7 +29,7 @@ async def ticket(runner: Runner, client: SlurmClient, job_id: str, version: str)
     `version` is our own.
     """
     asked, job_id = job_id, await telling_run(runner, client, job_id)
-    record = await _record(client, job_id)
+    record = await record_of(client, job_id)
     left = (await left_by(runner, [job_id])).get(job_id)
     if record is None and left is None:
         raise JobNotFound(
@@ -53,21 +53,6 @@ async def ticket(runner: Runner, client: SlurmClient, job_id: str, version: str)
     return "\n".join(parts) + "\n"
 
 
-async def _record(client: SlurmClient, job_id: str) -> FinishedJob | JobDetail | None:
-    try:
-        found = await client.finished([job_id])
-        own = [each for each in found if each.id == job_id]
-        # The number of an array is that of its last task as well.
-        for record in own or (each for each in found if each.job_id == job_id):
-            return record
-    except HpcError:
-        pass  # no accounting: the controller remembers the last minutes
-    try:
-        return await client.job_detail(job_id)
-    except HpcError:
-        return None
-
-
 def _facts(record: FinishedJob | JobDetail | None, left: Left | None) -> list[str]:
     if record is None:
         return ["State: Slurm has no record of it any more."]
@@ -75,7 +60,9 @@ def _facts(record: FinishedJob | JobDetail | None, left: Left | None) -> list[st
     lines.append(f"What happened: {sentence(ending(record, left))}")
     lines.append(f"Nodes: {record.nodes or 'none'}, partition {record.partition}")
     lines.append(f"Account: {record.account}, QOS {record.qos}, name {record.name}")
-    asked = f"{record.cpus} CPUs, {record.memory_mb} MB, {record.gpus} GPUs {record.gpu_type}"
+    cpus = "1 CPU" if record.cpus == 1 else f"{record.cpus} CPUs"
+    gpus = "1 GPU" if record.gpus == 1 else f"{record.gpus} GPUs"
+    asked = f"{cpus}, {record.memory_mb} MB, {gpus} {record.gpu_type}"
     lines.append(f"Asked for: {asked.rstrip()}, {duration(record.time_limit or 0)}")
     times = {"Submitted": record.submitted, "Started": record.started}
     times["Ended"] = record.ended if isinstance(record, FinishedJob) else record.ends

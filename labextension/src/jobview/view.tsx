@@ -11,6 +11,7 @@ import { DetailsTab } from './details';
 import { FilesTab, type IBrowser } from './files';
 import { GpuTab } from './gpu';
 import { LogTab } from './log';
+import { ReportButton } from './report';
 
 interface IJobViewProps {
   client: IHpcClient;
@@ -82,6 +83,7 @@ function Header(props: IJobViewProps & { view: IJobView }): JSX.Element {
       </h2>
       <span role="status">{job.state}</span>
       <Age feed={feed} dated={view} trans={trans} />
+      <ReportButton {...{ client, id, trans }} />
       {mayAct && !finished && (
         <button className="jp-Hpc-choice" onClick={() => act('cancel')}>
           {trans.__('Cancel')}

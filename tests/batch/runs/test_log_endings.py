@@ -15,6 +15,20 @@ from jupyter_hpc.batch.runs.log_endings import recognised
         ("OSError: [Errno 122] Disk quota exceeded: 'w.npy'", "w.npy could not"),
         ("slurmstepd: error: Detected 1 oom_kill event in StepId=3.0.", "more memory than"),
         ("MemoryError", "MemoryError"),
+        # torch 1.x, a kernel of it, JAX, TensorFlow.
+        (
+            "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.93 GiB total)",
+            "GPU was full when it asked for 20.00 MiB more",
+        ),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling", "GPU was full"),
+        (
+            "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 2.00GiB.",
+            "GPU was full when it asked for 2.00GiB more",
+        ),
+        (
+            "ResourceExhaustedError: OOM when allocating tensor on /job:l/device:GPU:0",
+            "GPU was full",
+        ),
         (
             "slurmstepd-cpu01: error: *** JOB 26 ON cpu01 CANCELLED AT 2026-11-19T02:31:54 ***",
             "ended from outside",

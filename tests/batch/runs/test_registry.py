@@ -73,6 +73,19 @@ async def test_a_single_run_with_what_it_reached(notes: Path) -> None:
     assert unsettled([found]) == []
 
 
+async def test_epochs_are_those_of_all_parts(notes: Path) -> None:
+    folder = make_run(notes, 7)
+    put(folder / "output/state.json", {"code": 0, "time": 5, "seconds": 60, "total": 600})
+    put(folder / "logs/7_1.out", "reading\nEpoch 1/40 loss 2\nEpoch 2/40 loss 1\n")
+    lines = "".join(f"epoch={n} loss=0.5 {'.' * 10_000}\n" for n in range(3, 41))
+    put(folder / "logs/7_2.out", lines)
+    run = (await the_only()).runs[0]
+    assert (run.epochs, run.seconds) == (40, 600)
+    put(folder / "logs/7_1.out", "")
+    put(folder / "logs/7_2.out", "epoch 40: done\n")
+    assert (await the_only()).runs[0].epochs is None  # 40 epochs, or one
+
+
 async def test_a_sweep_names_what_differs(notes: Path) -> None:
     folder = make_run(notes, 8)
     for task, rate in (("1", 0.1), ("2", 0.2), ("10", 0.3)):
@@ -169,3 +182,15 @@ def test_tasks_of_a_sweep_are_told_apart() -> None:
     ]
     (found,) = settled([both], [], records)
     assert [run.state for run in found.runs] == ["failed", "done", "cancelled", "unknown"]
+
+
+def test_a_task_that_was_cancelled_alone_while_it_waited_is_not_unknown() -> None:
+    """Slurm 22.05 forgets it; accounting of the others shows that it has had the time."""
+    states = {"1": "running", "2": "waiting", "3": "waiting", "4": "running"}
+    runs = tuple(RecordedRun(task, state=state) for task, state in states.items())
+    both = Submit("7", "a.ipynb", "/r", 0, True, True, runs=runs)
+    records = [finished_job("7_1", "CANCELLED"), finished_job("7_[2%1]", "CANCELLED")]
+    (found,) = settled([both], [], records)
+    assert [run.state for run in found.runs] == ["cancelled", "cancelled", "cancelled", "unknown"]
+    (found,) = settled([both], [], [])
+    assert {run.state for run in found.runs} == {"unknown"}

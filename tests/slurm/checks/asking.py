@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from jupyter_hpc.errors import JobNotFound
+from jupyter_hpc.errors import JobNotFound, UsageError
 from jupyter_hpc.slurm import queue
 from jupyter_hpc.slurm.models import Estimate, GpuCount, Usage
 from jupyter_hpc.slurm.submit import BatchOptions
@@ -103,6 +103,20 @@ async def unknown_jobs(bench: Bench) -> None:
     assert await bench.client.finished(["987654"]) == []
 
 
+async def no_job_has_the_number_0(bench: Bench) -> None:
+    """Slurm takes it for all jobs or for none, by command and release; it never gets there."""
+    job_id = await bench.submit()
+    client = bench.client
+    for one in (client.job, client.job_detail, client.estimated_start, client.usage):
+        with pytest.raises(UsageError, match="is not a job id"):
+            await one("0")
+    for many in (client.cancel, client.hold, client.release, client.requeue, client.finished):
+        with pytest.raises(UsageError, match="is not a job id"):
+            await many([job_id, "0"])
+    job = await bench.running(job_id)
+    assert (job.reason, job.restarts) == ("", 0)
+
+
 async def personal_filters_do_not_hide_jobs(bench: Bench) -> None:
     job_id = await bench.submit()
     narrowed = ["env", "SQUEUE_STATES=CD", "SQUEUE_PARTITION=gpu", "SQUEUE_USERS=nobody"]
@@ -195,6 +209,6 @@ async def unknown_options_are_errors(bench: Bench) -> None:
 CHECKS = (
     version, allocations_without_a_shell_live, one_row_of_the_queue, jobs_by_name,
     detail_of_a_job, what_a_running_job_has_used, unknown_jobs,
-    personal_filters_do_not_hide_jobs, what_is_free, partitions, nodes, accounts_and_limits,
-    when_it_may_start, unknown_options_are_errors,
+    no_job_has_the_number_0, personal_filters_do_not_hide_jobs, what_is_free, partitions,
+    nodes, accounts_and_limits, when_it_may_start, unknown_options_are_errors,
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Looks through the folders of all runs that were ever submitted, newest first.
 
-    python jupyter_hpc_runs.py NOTES MOST
+    python jupyter_hpc_runs.py list NOTES MOST
 
 NOTES is the folder in which the run folder of each job is noted under the job's number. The
 answer is one line of JSON for each submit, with a row for each of its runs. It is read from
@@ -17,12 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jupyter_hpc.batch.runtime.job.run_table import RunRow, run_table
+from jupyter_hpc.batch.runtime.job.run_table import EPOCH, RunRow, logs_of, run_table
 
 #: What a submit has asked for; see batch/submit/recorded.py.
 RUN_FILE = "run.json"
 #: A recording of GPUs that is longer is not read for one number.
 MAX_RECORDING_BYTES = 8_000_000
+#: The first and the last epoch of a log are looked for in so much at its ends.
+LOG_END_BYTES = 50_000
 
 
 def collected(notes: Path, most: int) -> Iterator[dict[str, Any]]:
@@ -32,14 +34,20 @@ def collected(notes: Path, most: int) -> Iterator[dict[str, Any]]:
     except OSError:
         return
     for name in sorted(names, key=int, reverse=True)[:most]:
-        note = notes / name
-        try:
-            folder = note.read_text(encoding="utf-8", errors="replace").strip("\n")
-            submitted = note.stat().st_mtime
-        except OSError:
-            continue
-        if folder.startswith("/"):
-            yield _submit(name, Path(folder), submitted)
+        submit = noted_submit(notes, name)
+        if submit is not None:
+            yield submit
+
+
+def noted_submit(notes: Path, job_id: str) -> dict[str, Any] | None:
+    """The submit of a job, by its note; None if there is none."""
+    note = notes / job_id
+    try:
+        folder = note.read_text(encoding="utf-8", errors="replace").strip("\n")
+        submitted = note.stat().st_mtime
+    except OSError:
+        return None
+    return _submit(job_id, Path(folder), submitted) if folder.startswith("/") else None
 
 
 def _submit(job_id: str, run_dir: Path, submitted: float) -> dict[str, Any]:
@@ -56,11 +64,11 @@ def _submit(job_id: str, run_dir: Path, submitted: float) -> dict[str, Any]:
         "there": is_there,
         "sweep": sweep,
         "asked": asked,
-        "runs": [_row(row) for row in rows],
+        "runs": [_row(run_dir, row) for row in rows],
     }
 
 
-def _row(row: RunRow) -> dict[str, Any]:
+def _row(run_dir: Path, row: RunRow) -> dict[str, Any]:
     return {
         "task": row.task,
         "parameters": row.parameters,
@@ -68,12 +76,30 @@ def _row(row: RunRow) -> dict[str, Any]:
         "code": row.code,
         "metrics": row.metrics,
         "figures": row.figures,
+        "epochs": _epochs(logs_of(run_dir, row.task)),
         "seconds": row.ended.get("total", row.ended.get("seconds")),
         "ended": row.ended.get("time"),
         "part": row.ended.get("part"),
         "rest": row.ended.get("rest", ""),
         "gpu_load": _mean_load(row.output / "gpu-usage.csv"),
     }
+
+
+def _epochs(logs: list[Path]) -> int | None:
+    """From the first to the last epoch that these logs tell of; None where they tell of none,
+    or only of one, which can be the last of many."""
+    numbers: set[int] = set()
+    for log in logs:
+        try:
+            with open(log, "rb") as file:
+                ends = file.read(LOG_END_BYTES)
+                if (size := os.fstat(file.fileno()).st_size) > LOG_END_BYTES:
+                    file.seek(max(LOG_END_BYTES, size - LOG_END_BYTES))
+                    ends += b"\n" + file.read(LOG_END_BYTES)
+        except OSError:
+            continue
+        numbers.update(map(int, EPOCH.findall(ends.decode("utf-8", "replace"))))
+    return max(numbers) - min(numbers) + 1 if len(numbers) > 1 else None
 
 
 def _mean_load(recording: Path) -> float | None:
@@ -106,7 +132,3 @@ def print_runs(notes: str, most: str) -> None:
     """One line for each submit."""
     for submit in collected(Path(notes), int(most)):
         sys.stdout.write(json.dumps(submit) + "\n")
-
-
-if __name__ == "__main__":
-    print_runs(*sys.argv[1:3])
