@@ -10,8 +10,10 @@ import type {
   ICluster,
   IGpuHistory,
   IGpus,
+  IJobReport,
   IJobs,
   IJobView,
+  IModules,
   INodes,
   IPartitions,
   IRestored,
@@ -20,6 +22,8 @@ import type {
   ISubmittedJob,
   ITensorBoard,
   ITensorBoardChoice,
+  ITrial,
+  ITrialRequest,
   JobAction,
   LogStream
 } from './data/api';
@@ -48,16 +52,26 @@ export interface IHpcClient {
   job(id: string): Promise<IJobView>;
   /** The GPU history that a batch job recorded. */
   jobGpus(id: string): Promise<IGpuHistory>;
+  /** A page about a job, to keep or to give to others. */
+  jobReport(id: string): Promise<IJobReport>;
   /** Do something to jobs, each named by its `target`; rejects with Slurm's refusal. */
   act(action: JobAction, targets: string[]): Promise<IActionResult>;
   /** Ask Slurm for the list of jobs now, as far as the site allows it. */
   refreshJobs(): Promise<void>;
   /** The partitions of the cluster with their limits. */
   partitions(): Promise<IPartitions>;
+  /** The names that `module load` takes on the cluster. */
+  modules(): Promise<IModules>;
   /** What the batch job of a notebook would be; nothing is written. */
   convert(request: IBatchRequest): Promise<IBatchPreview>;
   /** Submit a notebook as a batch job. */
   submit(request: IBatchRequest): Promise<ISubmittedJob>;
+  /** How far the trial of this session is, or what came of the last one. */
+  trial(): Promise<ITrial>;
+  /** Run a notebook for a few epochs in this session; rejects with why there can be none. */
+  startTrial(request: ITrialRequest): Promise<ITrial>;
+  /** End that trial; resolves when nothing of it runs any more. */
+  endTrial(id: string): Promise<ITrial>;
   /** What became of the variables of the kernels in the server before. */
   restored(): Promise<IRestored>;
   /** Whether TensorBoard is installed, and the folders of logs beside a notebook. */

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.laptop import ENV_SETUP, Laptop
 from tests.cluster.layout import user_named
 from tests.connect.real.sessions import command, connected, environment, run
+from tests.webhook import Webhook, webhook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -82,6 +85,10 @@ PROFILE: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def laptop(cluster: Cluster) -> Iterator[Laptop]:
+    yield from alices_laptop(cluster)
+
+
+def alices_laptop(cluster: Cluster) -> Iterator[Laptop]:
     """A laptop of alice; her jobs and files are gone afterwards."""
     for plugin, values in QUIET_SETTINGS.items():
         settings = f".jupyter/lab/user-settings/{plugin}.jupyterlab-settings"
@@ -144,6 +151,30 @@ def open_dialog(page: Page) -> Locator:
     return dialog
 
 
+def tick_tell_me(dialog: Locator) -> None:
+    """The tick for a notification, among what is folded away."""
+    dialog.get_by_text("How it runs").click()
+    dialog.get_by_label("Tell me when it ends").check()
+
+
+@contextlib.contextmanager
+def telling(laptop: Laptop) -> Iterator[Webhook]:
+    """Where the laptop tells of what happens."""
+    settings = laptop.home / ".jupyter/hpc/config.toml"
+    with webhook() as hook:
+        settings.write_text(f'[notify]\ndesktop = false\nwebhook = "{hook.address}"\n')
+        settings.chmod(0o600)
+        yield hook
+
+
+def told_by_a_job(cluster: Cluster) -> Path:
+    """Where alice's jobs write what they tell by themselves: not until no laptop is connected."""
+    told = cluster.home("alice") / "project/told"
+    words = ["sh", "-c", 'echo "$JUPYTER_HPC_EVENT" >>~/project/told']
+    write(cluster, ".jupyter/hpc/config.toml", f"[notify]\ncommand = {json.dumps(words)}\n")
+    return told
+
+
 def open_result(page: Page, name: str) -> None:
     """A click on a file in the job's view, which is behind what was opened last."""
     page.locator(".lm-TabBar-tab", has_text="Job ").click()
@@ -151,15 +182,20 @@ def open_result(page: Page, name: str) -> None:
 
 
 def chosen_in(path: Path) -> Any:
-    """What a notebook remembers of its last job."""
-    return json.loads(path.read_text())["metadata"].get("jupyter-hpc", {}).get("batch")
+    """What a notebook remembers of its last job; nothing while Jupyter writes the file."""
+    try:
+        notebook = json.loads(path.read_text())
+    except json.JSONDecodeError:
+        return None
+    return notebook["metadata"].get("jupyter-hpc", {}).get("batch")
 
 
 def test_from_the_button_to_the_figure(
     cluster: Cluster, laptop: Laptop, page: Page, screenshot: Take
 ) -> None:
+    """Also: the laptop tells of the end, as the tick in the dialog asks it to."""
     path = write_notebook(cluster, "project/line.ipynb", TRAINING)
-    with connected(laptop, "mini") as session:
+    with telling(laptop) as hook, connected(laptop, "mini") as session:
         session.wait_for("ready", 120)
         open_notebook(page, laptop, "project/line.ipynb")
         dialog = open_dialog(page)
@@ -175,17 +211,23 @@ def test_from_the_button_to_the_figure(
         expect(submit).to_be_disabled()
         dialog.get_by_label("Time limit", exact=True).fill("00:10:00")
         dialog.get_by_label("steps").fill("50")
+        tick_tell_me(dialog)
         dialog.get_by_role("tab", name="Script").click()
         expect(submit).to_be_enabled()
         dialog.get_by_text("(an estimate)").wait_for()
         screenshot("dialog")
         submit.click()
 
-        page.get_by_text("project/line.ipynb is job").wait_for()
+        said = page.get_by_text("project/line.ipynb is job")
+        job = re.findall(r"is job (\d+)", said.first.inner_text())[0]
         page.get_by_role("button", name="Open the Job").click()
         log = page.get_by_role("region", name="Output")
         log.get_by_text("step 40 loss:").wait_for(timeout=90_000)
-        chosen = {"request": {"time": "00:10:00"}, "parameters": {"steps": "50"}}
+        chosen = {
+            "request": {"time": "00:10:00"},
+            "parameters": {"steps": "50"},
+            "notify": True,
+        }
         wait_until(page, lambda: chosen_in(path) == chosen)
 
         page.get_by_role("tab", name="Files").click()
@@ -199,6 +241,15 @@ def test_from_the_button_to_the_figure(
         shown.content_frame.get_by_text("fitted").wait_for()
         open_result(page, "conversion.json")
         page.locator(".jp-RenderedJSON").wait_for()
+        wait_until(page, lambda: [told for told in hook.told if told["event"] == "job-ended"])
+        assert hook.told[1:] == [
+            {
+                "event": "job-ended",
+                "title": f"Job {job} is done",
+                "text": "line.ipynb: It ended well.",
+                "job_id": job,
+            }
+        ]
 
 
 def test_a_refusal_leads_to_its_cell_and_the_file_browser_to_the_dialog(
@@ -313,7 +364,12 @@ def test_findings_stop_a_submit_and_a_script_becomes_a_job_from_the_file_browser
     cells: list[AnyCell] = ["import os, no_such_package", "print(os.environ['SITE_PLACE'])"]
     write_notebook(cluster, "project/wrong.ipynb", cells)
     write(cluster, "project/my train.py", "import sys\nprint('trained with', sys.argv[1:])\n")
-    write(cluster, "project/predict.sh", "echo predicted\n")
+    write(
+        cluster,
+        "project/predict.sh",
+        "until [ -e ~/project/go ]; do sleep 0.1; done\necho predicted\n",
+    )
+    told = told_by_a_job(cluster)
     with connected(laptop, "mini") as session:
         session.wait_for("ready", 120)
         open_notebook(page, laptop, "project/wrong.ipynb")
@@ -343,12 +399,20 @@ def test_findings_stop_a_submit_and_a_script_becomes_a_job_from_the_file_browser
         dialog.get_by_label("Then run").fill("predict.sh")
         dialog.get_by_text("echo predicted").wait_for()
         screenshot("script")
+        tick_tell_me(dialog)
         submit = dialog.get_by_role("button", name="Submit the job")
         expect(submit).to_be_enabled()
         submit.click()
         page.get_by_text("project/my train.py is job").wait_for()
         (run,) = (cluster.home("alice") / "project/hpc-batch/my train/runs").iterdir()
+        # No laptop is there any more, and has not been for a while: the job tells.
+        session.end()
+        lease = "/home/alice/.local/state/jupyter-hpc/watched/.manager"
+        cluster.run("login1", ["touch", "-d", "1 hour ago", lease], user="alice", check=True)
+        write(cluster, "project/go", "")
         wait_until(page, lambda: (run / "output/DONE").exists(), seconds=120)
+        wait_until(page, told.exists)
+        assert told.read_text() == "job-ended\n"
         (log,) = (run / "logs").glob("*.out")
         text = log.read_text()
         assert text.index("trained with ['--epochs', '3']") < text.index("predicted"), text

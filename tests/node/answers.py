@@ -28,6 +28,7 @@ RECORDING = (
 NOTEBOOKS = {
     "good.ipynb": ["STEPS = 2", "%time print(STEPS)", "!pip install left-pad"],
     "refused.ipynb": ["print(1", "name = input('Name? ')"],
+    "epochs.ipynb": ["epochs = 9", "import time\nprint(epochs)\ntime.sleep(600)"],
 }
 SCRIPTS = {"train.py": "print('trained')\n", "clean.sh": "echo cleaned\n"}
 
@@ -55,6 +56,12 @@ class World:
         return self._jobs[name]
 
     def _submit(self, name: str) -> str:
+        if name == "trial":  # one runs
+            self.server.ask("trial", "POST", body={"request": batch("epochs.ipynb")})
+        if name == "no_trial":
+            self.server.ask(f"trial?id={self['new_asked']}", "DELETE")
+        if name in ("trial", "no_trial", "asked"):
+            return str(self.server.ask("trial")[1]["id"])
         if name == "held":
             return self._sbatch("true", "--hold")
         if name == "later":
@@ -230,6 +237,11 @@ def _cases() -> Iterator[Case]:
     yield Case("get", gpus, 404, f"jobs/{NO_JOB}/gpus")
     yield Case("get", gpus, 400, "jobs/{ended}/gpus?points=1")
 
+    report = "jobs/{job_id}/report"
+    yield Case("get", report, 200, "jobs/{ended}/report")
+    yield Case("get", report, 404, f"jobs/{NO_JOB}/report")
+    yield Case("get", report, 400, "jobs/1%3Bid/report")
+
     action = "jobs/{job_id}/{action}"
     yield Case("post", action, 200, "jobs/{new_later}/hold")
     yield Case("post", action, 200, "jobs/{new_held}/release")
@@ -247,6 +259,9 @@ def _cases() -> Iterator[Case]:
     yield Case("get", "partitions", 200, "partitions")
     yield Case("get", "partitions", 503, "partitions", bare=True)
 
+    yield Case("get", "modules", 200, "modules")
+    yield Case("get", "modules", 403, "modules", token="wrong")
+
     yield Case("get", "cluster", 200, "cluster")
     yield Case("get", "cluster", 503, "cluster", bare=True)
 
@@ -263,9 +278,24 @@ def _cases() -> Iterator[Case]:
 
     yield Case("post", "submit", 200, "submit", batch())
     yield Case("post", "submit", 200, "submit", {**batch("train.py"), "arguments": "--epochs 1"})
+    yield Case("post", "submit", 409, "submit", {**batch(), "seen": ["cell 1:another"]})
     yield Case("post", "submit", 422, "submit", batch("refused.ipynb"))
     yield Case("post", "submit", 422, "submit", batch(partition="nowhere"))
     yield Case("post", "submit", 400, "submit", batch(mistake=1))
+
+    trial = {"request": batch("epochs.ipynb"), "epochs": 2, "seconds": 60}
+    yield Case("post", "trial", 200, "trial?after={new_no_trial}", trial)
+    yield Case("post", "trial", 409, "trial?beside={new_trial}", trial)
+    yield Case("post", "trial", 400, "trial", {"request": batch()})
+    yield Case("post", "trial", 400, "trial", trial, bare=True)
+    yield Case("post", "trial", 400, "trial?after={new_no_trial}", {**trial, "seconds": 90000})
+    yield Case("post", "trial", 422, "trial", {**trial, "request": batch("refused.ipynb")})
+    yield Case("get", "trial", 200, "trial?beside={new_trial}")
+    yield Case("get", "trial", 200, "trial", bare=True)
+    yield Case("get", "trial", 403, "trial", token="wrong")
+    yield Case("delete", "trial", 200, "trial?id={new_trial}")
+    yield Case("delete", "trial", 200, "trial?id=another")
+    yield Case("delete", "trial", 403, "trial", token="wrong")
 
     yield Case("post", "tensorboard", 200, "tensorboard", {"logdir": "."})
     yield Case("post", "tensorboard", 400, "tensorboard", {"logdir": "no/such/folder"})

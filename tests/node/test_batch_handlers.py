@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_core.paths import jupyter_config_dir
 
+from jupyter_hpc.batch.runtime.job.notify import NOTIFY_FILE
 from jupyter_hpc.node import events
 from jupyter_hpc.node.services.batch_request import read_request
 from tests.batch.notebooks import AnyCell, Text, notebook
@@ -110,6 +112,11 @@ async def test_a_preview_shows_all_that_the_job_will_be(ask: Ask, jp_root_dir: P
     assert [each["kind"] for each in shown["prepare"]] == ["install"]
     assert {each["cell"] for each in shown["changes"]} >= {3, 4}
     assert shown["request"]["cpus"] == 6, "the default"
+    left = await preview(
+        ask, "work/train.ipynb", request={"cpus": "cluster", "memory": "cluster", "gpus": 1}
+    )
+    assert "--cpus-per-task" not in left["sbatch"].split("\n\n")[0]
+    assert "--mem" not in left["sbatch"].split("\n\n")[0]
     assert not (jp_root_dir / "work/hpc-batch").exists(), "a preview writes nothing"
 
 
@@ -138,19 +145,22 @@ async def test_an_open_question_is_a_problem_and_then_a_refusal(
 
 
 @pytest.mark.parametrize(
-    ("members", "words"),
+    ("members", "words", "option"),
     [
-        ({"parameters": {"LR": "many"}}, "LR"),
-        ({"parameters": {"MISSING": "1"}}, "MISSING"),
-        ({"until": "all"}, "about a chain"),
+        ({"parameters": {"LR": "many"}}, "LR", "parameters.LR"),
+        ({"parameters": {"MISSING": "1"}}, "MISSING", ""),
+        ({"until": "all"}, "about a chain", "chain"),
+        ({"chain": 1}, "at least two parts", "chain"),
+        ({"after": ["soon"]}, "is not a job id", "after"),
     ],
 )
 async def test_choices_that_do_not_fit_are_problems_of_the_preview(
-    ask: Ask, jp_root_dir: Path, members: dict[str, Any], words: str
+    ask: Ask, jp_root_dir: Path, members: dict[str, Any], words: str, option: str
 ) -> None:
     write(jp_root_dir, "train.ipynb", TRAINING)
     shown = await preview(ask, **members)
-    assert any(words in problem["message"] for problem in shown["problems"]), shown["problems"]
+    found = [each["option"] for each in shown["problems"] if words in each["message"]]
+    assert found == [option], shown["problems"]
     assert shown["script"], "what can be shown is shown"
     assert (await post(ask, "submit", **members))[0] == 400
 
@@ -247,6 +257,49 @@ async def test_a_submit_freezes_the_notebook_and_is_told(
     assert sbatch.read_text().splitlines()[-1].endswith("train.sbatch")
     await until(lambda: emitted)
     assert emitted == [{"job_id": "41", "notebook": "work/train.ipynb"}]
+
+
+async def test_only_what_was_shown_is_submitted(ask: Ask, jp_root_dir: Path, sbatch: Path) -> None:
+    cells: list[AnyCell] = ["a = 1\nprint(a)", Text("# Words"), "b = 2\nprint(b)"]
+    write(jp_root_dir, "train.ipynb", cells)
+    seen = (await preview(ask, check=True))["seen"]
+    assert [mark.partition(":")[0] for mark in seen] == ["cell 1", "cell 3"]
+    for others, where in (
+        ([cells[0], Text("# Words"), "b = 3\nprint(b)"], "shown: cell 3. Nothing was submitted"),
+        ([cells[0], "c = 1", cells[2]], "shown: cell 2 is new."),
+        ([cells[2]], "shown: what was cell 1 is gone."),
+        (["print(4)"], "shown: cell 1, what was cell 3 is gone."),
+    ):
+        write(jp_root_dir, "train.ipynb", others)
+        status, answer = await post(ask, "submit", seen=seen)
+        assert status == 409 and where in answer["message"], answer
+    assert "--parsable" not in (sbatch.read_text() if sbatch.exists() else "")
+    write(jp_root_dir, "train.ipynb", [cells[0], Text("# Other words"), cells[2]])
+    assert (await post(ask, "submit", seen=seen))[0] == 200
+    write(jp_root_dir, "train.ipynb", ["print(4)"])
+    assert (await post(ask, "submit"))[0] == 200, "nobody has looked, so nobody is asked"
+
+
+async def test_the_end_of_a_ticked_job_is_waited_for(
+    ask: Ask, jp_root_dir: Path, sbatch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the laptop, which finds the note, and by the job, which has the settings."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    settings = Path(jupyter_config_dir()) / "hpc/config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text('[notify]\nwebhook = "https://hooks.example.org/s3cret"\n')
+    settings.chmod(0o600)
+    write(jp_root_dir, "train.ipynb", TRAINING)
+    _, plain = await post(ask, "submit")
+    assert not (Path(plain["run_dir"]) / NOTIFY_FILE).exists()
+    status, done = await post(ask, "submit", notify=True)
+    assert status == 200, done
+    told = Path(done["run_dir"]) / NOTIFY_FILE
+    assert told.stat().st_mode & 0o077 == 0 and "s3cret" in told.read_text()
+    note = tmp_path / "state/jupyter-hpc/watched" / done["job_id"]
+    assert note.read_text().splitlines() == [done["run_dir"], "train.ipynb"]
+    (script,) = Path(done["run_dir"]).glob("*.sbatch")
+    assert "s3cret" not in script.read_text() and " notify " in script.read_text()
 
 
 async def test_a_training_that_saves_nothing_comes_with_its_change(

@@ -30,6 +30,8 @@ STATUS_OF_ERROR: tuple[tuple[type[errors.HpcError], HTTPStatus], ...] = (
     (errors.SubmitRejected, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.ConversionRefused, HTTPStatus.UNPROCESSABLE_ENTITY),
     (errors.PreflightFailed, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (errors.AlreadyRunning, HTTPStatus.CONFLICT),
+    (errors.ChangedSince, HTTPStatus.CONFLICT),
     (errors.AccountingDisabled, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.SlurmUnavailable, HTTPStatus.SERVICE_UNAVAILABLE),
     (errors.UnreadableAnswer, HTTPStatus.BAD_GATEWAY),

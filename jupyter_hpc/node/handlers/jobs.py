@@ -1,4 +1,4 @@
-"""GET jobs, jobs/ID, jobs/ID/log, jobs/ID/gpus; POST jobs/ID/ACTION."""
+"""GET jobs, jobs/ID, jobs/ID/log, jobs/ID/gpus, jobs/ID/report; POST jobs/ID/ACTION."""
 
 from __future__ import annotations
 
@@ -47,6 +47,15 @@ class JobGpusHandler(HpcHandler):
     @authorized
     async def get(self, job_id: str) -> None:
         self.reply(await self.services.details.gpus(job_id, self.whole_number("points", 600)))
+
+
+class JobReportHandler(HpcHandler):
+    """A page about a job, a task or a whole sweep."""
+
+    @authenticated
+    @authorized
+    async def get(self, job_id: str) -> None:
+        self.reply(await self.services.reports.make(job_id))
 
 
 class JobActionHandler(HpcHandler):

@@ -12,12 +12,19 @@ from jupyter_hpc.node.handlers.jobs import (
     JobGpusHandler,
     JobHandler,
     JobLogHandler,
+    JobReportHandler,
     JobsHandler,
 )
 from jupyter_hpc.node.handlers.session import SessionHandler
-from jupyter_hpc.node.handlers.site import ClusterHandler, PartitionsHandler, StorageHandler
+from jupyter_hpc.node.handlers.site import (
+    ClusterHandler,
+    ModulesHandler,
+    PartitionsHandler,
+    StorageHandler,
+)
 from jupyter_hpc.node.handlers.stream import StreamHandler
 from jupyter_hpc.node.handlers.tensorboard import TensorboardHandler, TensorboardPageHandler
+from jupyter_hpc.node.handlers.trials import TrialHandler
 from jupyter_hpc.node.handlers.workbench import LeaveHandler, RestoredHandler, RestoreHandler
 
 _JOB = r"/jupyter-hpc/jobs/(?P<job_id>[^/]+)"
@@ -39,12 +46,15 @@ ROUTES: list[tuple[str, type[RequestHandler]]] = [
     (_JOB, JobHandler),
     (_JOB + r"/log", JobLogHandler),
     (_JOB + r"/gpus", JobGpusHandler),
+    (_JOB + r"/report", JobReportHandler),
     (_JOB + r"/(?P<action>cancel|hold|release|requeue)", JobActionHandler),
     (r"/jupyter-hpc/storage", StorageHandler),
     (r"/jupyter-hpc/partitions", PartitionsHandler),
+    (r"/jupyter-hpc/modules", ModulesHandler),
     (r"/jupyter-hpc/cluster", ClusterHandler),
     (r"/jupyter-hpc/convert", ConvertHandler),
     (r"/jupyter-hpc/submit", SubmitHandler),
+    (r"/jupyter-hpc/trial", TrialHandler),
     (r"/jupyter-hpc/tensorboard", TensorboardHandler),
     (r"/jupyter-hpc/leave", LeaveHandler),
     (r"/jupyter-hpc/restore", RestoreHandler),

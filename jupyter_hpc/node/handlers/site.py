@@ -1,4 +1,4 @@
-"""GET storage, GET partitions, GET cluster."""
+"""GET storage, GET partitions, GET modules, GET cluster."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ class PartitionsHandler(HpcHandler):
     @authorized
     async def get(self) -> None:
         self.reply(await self.services.partitions.read())
+
+
+class ModulesHandler(HpcHandler):
+    """The names that `module load` takes here."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        self.reply(await self.services.modules.read())
 
 
 class ClusterHandler(HpcHandler):

@@ -29,6 +29,7 @@ from jupyter_hpc.batch.submit.scripts import (
     prepare_scripts,
     read_scripts,
 )
+from jupyter_hpc.batch.submit.shown import check_shown, marks
 from jupyter_hpc.batch.verify.verify import Verification, verify
 from jupyter_hpc.errors import HpcError, PermissionRefused, UsageError
 from jupyter_hpc.node.services.batch_request import BatchRequest, read_request
@@ -109,7 +110,7 @@ class BatchService:
             try:
                 prepared = await self._prepared(notebook, draft, options)
             except HpcError as error:
-                found.append(Finding("", error.message, error.hint))
+                found.append(Finding(_about(error), error.message, error.hint))
         if prepared is not None and asked.check:
             prepared = await self._afforded(await self._estimated(prepared, found))
         verification = None
@@ -118,6 +119,7 @@ class BatchService:
             verification = await self._verified(notebook, prepared)
         return {
             "path": asked.path,
+            "seen": marks(draft),
             **draft.conversion.to_json(),
             "script": draft.conversion.script if isinstance(draft, Draft) else draft.text,
             "sbatch": prepared.script if prepared else "",
@@ -139,24 +141,40 @@ class BatchService:
     async def submit(self, body: object) -> dict[str, object]:
         """Freeze the notebook and put its job into the queue.
 
-        Raises ConversionRefused, UsageError or SubmitRejected; then nothing was written.
+        Raises ConversionRefused, UsageError, SubmitRejected, or ChangedSince where it is not what
+        the request has seen; then nothing was written.
         """
         asked = self._asked(body)
         notebook = self._find(asked.path)
         options = submit_options(asked.choices, self._profile, here=True)
         draft = await self._read(notebook, asked, options)
+        if asked.seen:
+            check_shown(asked.seen, draft)
         prepared = await self._prepared(notebook, draft, options)
         prepared = await batch.estimated(prepared, self._client)
         done = await batch.submit(prepared, self._runner, self._client)
         self._on_submit(done.job_id, asked.path)
         return done.to_json()
 
+    async def read(self, body: object) -> tuple[Path, Draft, batch.SubmitOptions]:
+        """The notebook that a request names, and what it asks for; UsageError for a script."""
+        asked = self._asked(body)
+        notebook = self._find(self._below_root(asked.path))
+        options = submit_options(asked.choices, self._profile, here=True)
+        draft = await self._read(notebook, asked, options)
+        if isinstance(draft, ScriptsDraft):
+            raise UsageError(
+                "A trial runs a notebook: of a script nobody can see how many epochs it has.",
+                "Submit it with few epochs, and look at its time.",
+            )
+        return notebook, draft, options
+
     async def _read(
         self, program: Path, asked: BatchRequest, options: batch.SubmitOptions
     ) -> Draft | ScriptsDraft:
         """The notebook, or the scripts that run one after the other in the first one's folder."""
         if not is_script(shlex.quote(program.name)):
-            return await self._apart(lambda: read_draft(program, options, self._runner))
+            return await self.apart(lambda: read_draft(program, options, self._runner))
         folder = os.path.dirname(asked.path)
         words = [shlex.join([str(program), *asked.arguments])]
         for name, *rest in asked.then:
@@ -171,8 +189,8 @@ class BatchService:
         self, program: Path, draft: Draft | ScriptsDraft, options: batch.SubmitOptions
     ) -> batch.Prepared:
         if isinstance(draft, ScriptsDraft):
-            return await self._apart(lambda: prepare_scripts(draft, options, self._runner, None))
-        return await self._apart(lambda: batch.prepare(program, options, self._runner, None, draft))
+            return await self.apart(lambda: prepare_scripts(draft, options, self._runner, None))
+        return await self.apart(lambda: batch.prepare(program, options, self._runner, None, draft))
 
     async def stop(self) -> None:
         """End what is under way."""
@@ -185,6 +203,11 @@ class BatchService:
                 "Use `jupyter-hpc submit` or sbatch in a terminal.",
             )
         return read_request(body, profile_environment(self._profile))
+
+    def _below_root(self, path: str) -> str:
+        """A path that begins with the root as the file browser names it: a laptop knows no root."""
+        root = os.path.abspath(self._root or os.curdir)
+        return os.path.relpath(path, root) if path.startswith(f"{root}/") else path
 
     def _find(self, path: str) -> Path:
         """The notebook's file; like the file browser it follows links but leads nowhere else."""
@@ -202,9 +225,11 @@ class BatchService:
         try:
             return submit_options(asked.choices, self._profile, here=True)
         except UsageError as error:
-            found.append(Finding("request", error.message, error.hint))
+            found.append(Finding(error.about or "request", error.message, error.hint))
         return submit_options(
-            replace(asked.choices, request={}, preset=None, notify=False), self._profile, here=True
+            replace(asked.choices, request={}, preset=None, notify=False, after=()),
+            self._profile,
+            here=True,
         )
 
     async def _estimated(self, prepared: batch.Prepared, found: list[Finding]) -> batch.Prepared:
@@ -233,7 +258,7 @@ class BatchService:
 
     async def _verified(self, notebook: Path, prepared: batch.Prepared) -> Verification:
         """Three runs at most: the notebook, the script, and the notebook again."""
-        return await self._apart(
+        return await self.apart(
             lambda: verify(
                 notebook,
                 prepared.conversion,
@@ -258,13 +283,18 @@ class BatchService:
             "environment": _in_words(own),
         }
 
-    async def _apart(
+    async def apart(
         self, work: Callable[[], Coroutine[Any, Any, T]], seconds: float = CONVERT_SECONDS
     ) -> T:
         """Run work that reads files on an event loop of its own, in a thread of its own."""
         return await self._offload(
             lambda: asyncio.run(work()), timeout=seconds, about="The notebook's folder"
         )
+
+
+def _about(error: HpcError) -> str:
+    """The part of the request that it is about, where it is one."""
+    return error.about if isinstance(error, UsageError) else ""
 
 
 def _proposed(draft: Draft | ScriptsDraft) -> dict[str, object] | None:

@@ -33,6 +33,8 @@ class BatchRequest:
     #: Of a script: the words after its name, and scripts that run after it, with their words.
     arguments: tuple[str, ...] = ()
     then: tuple[tuple[str, ...], ...] = ()
+    #: The marks of what the person has seen (batch/submit/shown.py); none: it is not asked.
+    seen: tuple[str, ...] = ()
     #: Ask Slurm when the job could start.
     check: bool = True
     #: Run notebook and script on a small budget and compare.
@@ -81,6 +83,7 @@ def read_request(body: object, site: Environment | None = None) -> BatchRequest:
         choices,
         _words(_text(table, "arguments") or ""),
         tuple(words for line in _texts(table, "then") if (words := _words(line))),
+        _texts(table, "seen"),
         _flag(table, "check", True),
         _flag(table, "verify", False),
     )

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_hpc.batch.runs.endings import Left, ending
+from jupyter_hpc.batch.runs.gpu_use import gpu_use
 from jupyter_hpc.batch.runs.inputs import unchanged_inputs
 from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.errors import HpcError, JobNotFound
-from jupyter_hpc.gpu.recording import mean_load, read_recording
+from jupyter_hpc.gpu.recording import read_recording
 from jupyter_hpc.node.services.cache import Cached, Dated
 from jupyter_hpc.node.services.gpus import check_points, described_history
 from jupyter_hpc.node.services.identity import Identity
@@ -33,7 +34,8 @@ from jupyter_hpc.node.services.log_files import NotALog, read_piece
 from jupyter_hpc.node.services.offload import Offload
 from jupyter_hpc.node.values import problem_of, to_json
 from jupyter_hpc.slurm.cost import Cost, finished_cost
-from jupyter_hpc.slurm.efficiency import advise, efficiency
+from jupyter_hpc.slurm.efficiency import GpuUse, efficiency
+from jupyter_hpc.slurm.job_advice import advise
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail, Phase
 from jupyter_hpc.slurm.reasons import explain_reason
 from jupyter_hpc.slurm.sstat import record_so_far
@@ -104,7 +106,7 @@ class JobDetails:
         """Everything that the job view shows."""
         dated = await self._current(parse_id(text))
         found = dated.value
-        recording, load = await self._recording(found.files)
+        recording, use = await self._recording(found.files)
         record = found.finished or await self._so_far(found.detail)
         return {
             "job": self._job(found),
@@ -112,8 +114,8 @@ class JobDetails:
             **_state(found, await self._left(found)),
             "reason": _reason(found),
             "estimated_start": found.estimated_start,
-            "efficiency": efficiency(record, load) if record else None,
-            "advice": advise(record, load, self._gpu_flag) if record else [],
+            "efficiency": efficiency(record, use) if record else None,
+            "advice": advise(record, use, self._gpu_flag) if record else [],
             "cost": str(self._cost(record) or ""),
             "script": await self._script(found.files),
             "files": {
@@ -275,12 +277,12 @@ class JobDetails:
         except (HpcError, OSError):
             return None
 
-    async def _recording(self, files: JobFiles) -> tuple[Path | None, float | None]:
+    async def _recording(self, files: JobFiles) -> tuple[Path | None, GpuUse | None]:
         try:
             path = await self._find_recording(files)
             if path is None:
                 return None, None
-            return path, await self._offload(mean_load, path, timeout=10.0, about="The recording")
+            return path, await self._offload(gpu_use, path, timeout=10.0, about="The recording")
         except (HpcError, OSError):
             return None, None
 

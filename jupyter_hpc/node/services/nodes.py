@@ -155,7 +155,7 @@ class NodesService:
             raise GpuUnavailable(
                 f"Slurm {release_name(version)} does not share GPUs between steps, and a look "
                 "at these would keep them from your own srun.",
-                "Run nvidia-smi there yourself: srun --overlap -w NODE nvidia-smi.",
+                "Where the site lets you log in to nodes, ssh NODE nvidia-smi shows them.",
             )
         return version, shares
 

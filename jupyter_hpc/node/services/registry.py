@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jupyter_hpc.node.settings import NodeSettings
@@ -25,15 +25,18 @@ if TYPE_CHECKING:
     from jupyter_hpc.node.services.jobs import JobsService
     from jupyter_hpc.node.services.logs import LogService
     from jupyter_hpc.node.services.memory_kills import MemoryKill, MemoryKills
+    from jupyter_hpc.node.services.modules import ModuleService
     from jupyter_hpc.node.services.nodes import NodesService
     from jupyter_hpc.node.services.notebooks import Notebooks
     from jupyter_hpc.node.services.offload import Offload
     from jupyter_hpc.node.services.partitions import PartitionService
     from jupyter_hpc.node.services.profile import SiteProfile
+    from jupyter_hpc.node.services.reports import ReportService
     from jupyter_hpc.node.services.session import SessionService
     from jupyter_hpc.node.services.storage import StorageService
     from jupyter_hpc.node.services.stream import Stream
     from jupyter_hpc.node.services.tensorboard import TensorboardService
+    from jupyter_hpc.node.services.trials import TrialService
     from jupyter_hpc.node.services.variables import VariablesService
     from jupyter_hpc.node.services.workbench import WorkbenchService
     from jupyter_hpc.slurm.client import SlurmClient
@@ -217,6 +220,17 @@ class Services:
         return LogService(self.details, self.offload, enabled=self.settings.logs_enabled)
 
     @cached_property
+    def reports(self) -> ReportService:
+        from jupyter_hpc import __version__
+        from jupyter_hpc.batch.runs.report.gathering import gather
+        from jupyter_hpc.node.services.reports import ReportService
+        from jupyter_hpc.runner import LocalRunner
+
+        flag = self.profile.gpu_flag
+        ask = partial(gather, LocalRunner(), self.client, version=__version__, gpu_flag=flag)
+        return ReportService(ask, self.offload)
+
+    @cached_property
     def storage(self) -> StorageService:
         from jupyter_hpc.node.services.budget import BudgetReader
         from jupyter_hpc.node.services.commands import SiteRunner
@@ -243,6 +257,15 @@ class Services:
         return PartitionService(self.client)
 
     @cached_property
+    def modules(self) -> ModuleService:
+        from jupyter_hpc.node.services.modules import ModuleService
+        from jupyter_hpc.runner import LocalRunner
+
+        profile = self.profile.resolved()
+        login_shell = profile is not None and profile.environment.shell == "login"
+        return ModuleService(LocalRunner(), login_shell=login_shell)
+
+    @cached_property
     def cluster(self) -> ClusterService:
         from jupyter_hpc.node.services.cluster import ClusterService
 
@@ -267,6 +290,12 @@ class Services:
             on_submit=submitted,
             enabled=self.settings.batch_enabled,
         )
+
+    @cached_property
+    def trials(self) -> TrialService:
+        from jupyter_hpc.node.services.trials import TrialService
+
+        return TrialService(self.batch, self.partitions, self.offload, self.environ)
 
     @cached_property
     def tensorboard(self) -> TensorboardService:
@@ -348,9 +377,11 @@ class Services:
             "details",
             "storage",
             "partitions",
+            "modules",
             "cluster",
             "batch",
             "tensorboard",
+            "trials",
             "variables",
         )
         used = [self.__dict__[name] for name in names if name in self.__dict__]

@@ -120,6 +120,20 @@ describe('the model', () => {
     expect(model.problem).toBeNull();
   });
 
+  it('sends what was seen, and shows it anew where it has changed', async () => {
+    await model.refresh();
+    server.refusal = new ApiError('Changed: cell 2.', 'Look.', 409);
+    server.preview = aPreview({ seen: ['cell 1:ab', 'cell 2:cd'] });
+    expect(await model.submit()).toBeNull();
+    expect(server.submitted[0].seen).toEqual(['cell 1:ab']);
+    await settled();
+    expect(server.asked).toHaveLength(2);
+    expect(model.problem?.message).toBe('Changed: cell 2.');
+    server.refusal = null;
+    expect((await model.submit())?.job_id).toBe('7');
+    expect(server.submitted[1].seen).toEqual(['cell 1:ab', 'cell 2:cd']);
+  });
+
   it('does not open the way to a second submit by a late preview', async () => {
     await model.refresh();
     let answer: () => void = () => undefined;
@@ -179,6 +193,32 @@ describe('the form', () => {
     expect(field.selectedOptions[0]?.text).toContain('there is a file DONE');
     fireEvent.change(field, { target: { value: 'all' } });
     expect(toRequest(model.choices)).toEqual({ chain: '3', until: 'all' });
+  });
+
+  it('proposes modules behind those that are typed already', async () => {
+    await model.open();
+    const shown = render(<Form model={model} trans={trans} />);
+    const field = screen.getByLabelText('Modules');
+    expect(server.modules).not.toHaveBeenCalled();
+    fireEvent.focus(field);
+    fireEvent.focus(field);
+    await settled();
+    expect(server.modules).toHaveBeenCalledTimes(1);
+    model.change({ modules: 'cuda/12.1 PY' });
+    shown.rerender(<Form model={model} trans={trans} />);
+    const list = field.getAttribute('list') ?? '';
+    const proposed = [...(document.getElementById(list)?.children ?? [])];
+    expect(proposed.map(each => each.getAttribute('value'))).toEqual([
+      'cuda/12.1 python/3.11'
+    ]);
+  });
+
+  it('asks for modules again where that failed', async () => {
+    server.modules.mockRejectedValueOnce(new ApiError('No.', '', 503));
+    await model.askModules();
+    expect(model.modules).toEqual([]);
+    await model.askModules();
+    expect(model.modules).toContain('gcc/13');
   });
 
   it('does not fold a group in which somebody writes', async () => {

@@ -102,6 +102,19 @@ export function toRequest(choices: IChoices): StoredChoices {
   };
 }
 
+/** More of them nobody reads through; a letter more narrows them down. */
+const MAX_PROPOSED = 200;
+
+/** A list of words that goes on with one of `names`, in place of what its last word is so far. */
+export function goingOn(typed: string, names: string[]): string[] {
+  const last = /[^\s,]*$/.exec(typed)?.[0] ?? '';
+  const before = typed.slice(0, typed.length - last.length);
+  return names
+    .filter(name => name.toLowerCase().includes(last.toLowerCase()))
+    .slice(0, MAX_PROPOSED)
+    .map(name => before + name);
+}
+
 /** The form for what was stored; a notebook can come from anywhere, so nothing is trusted. */
 export function fromStored(stored: unknown): IChoices {
   const table = asTable(stored);

@@ -106,7 +106,7 @@ export class BatchDialog extends Dialog<void> {
       button.disabled = !this._model.isReady;
       button.title = this._model.isReady
         ? ''
-        : this._trans.__('The preview says what is missing');
+        : this._trans.__('The form or the preview says what is missing');
     }
   };
 

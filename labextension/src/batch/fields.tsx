@@ -6,6 +6,7 @@ interface IFieldProps {
   label: string;
   value: string;
   onChange: (value: string) => void;
+  onFocus?: () => void;
   /** What is used while the field is empty. */
   placeholder?: string;
   /** What can be chosen; the person can write something else as well. */
@@ -60,6 +61,7 @@ function Control(props: IControlProps): JSX.Element {
     value,
     'aria-invalid': props.problem ? true : undefined,
     'aria-describedby': props.described,
+    onFocus: props.onFocus,
     onChange: (
       event: React.ChangeEvent<
         HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement

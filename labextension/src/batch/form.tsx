@@ -2,11 +2,13 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import type { Mode, Python } from '../data/api';
-import { type IChoices, needsValue, type Until } from './choices';
+import { goingOn, type IChoices, needsValue, type Until } from './choices';
 import { Field, Group } from './fields';
 import type { BatchModel } from './model';
 import { Parameters } from './parameters';
+import { problemOf } from './problems';
 import { Resources } from './resources';
+import { TrialGroup } from './trial';
 
 interface IFormProps {
   model: BatchModel;
@@ -20,6 +22,7 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
   return (
     <form className="jp-Hpc-form" onSubmit={event => event.preventDefault()}>
       <Resources model={model} trans={trans} />
+      <TrialGroup model={model} trans={trans} />
       {model.isScript && <ScriptGroup model={model} trans={trans} />}
       <Parameters model={model} trans={trans} />
       <Group
@@ -67,15 +70,26 @@ export function Form({ model, trans }: IFormProps): JSX.Element {
         <Field
           label={trans.__('Chain of runs')}
           value={choices.chain}
+          problem={problemOf(model, 'chain', trans)}
           numeric
           placeholder={trans.__('one run')}
-          note={trans.__('Each goes on where the last one ended.')}
+          note={
+            model.isMeasured('chain')
+              ? choices.chain
+                ? trans.__(
+                    'measured: so many parts of %1',
+                    choices.request.time
+                  )
+                : trans.__('measured: one run holds all epochs')
+              : trans.__('Each goes on where the last one ended.')
+          }
           onChange={chain => change({ chain })}
         />
         <UntilField model={model} trans={trans} />
         <Field
           label={trans.__('Start after jobs')}
           value={choices.after}
+          problem={problemOf(model, 'after', trans)}
           placeholder={trans.__('such as %1', '4711')}
           note={trans.__('It starts once they have ended well.')}
           onChange={after => change({ after })}
@@ -226,6 +240,8 @@ function EnvironmentGroup({ model, trans }: IFormProps): JSX.Element {
         label={trans.__('Modules')}
         value={modules}
         placeholder={trans.__('such as %1', 'cuda/12.1')}
+        suggestions={goingOn(modules, model.modules)}
+        onFocus={() => void model.askModules()}
         onChange={value => model.change({ modules: value })}
       />
     </Group>

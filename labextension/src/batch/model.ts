@@ -10,10 +10,14 @@ import type {
   IProblem,
   IProposal,
   ISubmittedJob,
+  ITrialResult,
   IVerification
 } from '../data/api';
+import { ApiError } from '../data/request';
 import type { IHpcClient } from '../tokens';
 import { type IChoices, toRequest } from './choices';
+import { hasOddNumber } from './problems';
+import { type TrialClient, TrialModel } from './trialmodel';
 
 /** Typing goes on for so long before the server is asked again. */
 const PAUSE_MS = 500;
@@ -21,10 +25,13 @@ const PAUSE_MS = 500;
 type Busy = 'preview' | 'verify' | 'submit' | 'apply';
 
 /** What is asked of the server extension. */
-export type BatchClient = Pick<
-  IHpcClient,
-  'convert' | 'now' | 'partitions' | 'submit'
->;
+export type BatchClient = TrialClient &
+  Pick<IHpcClient, 'convert' | 'modules' | 'now' | 'partitions' | 'submit'>;
+
+/** The fields that a trial fills. */
+const MEASURED = ['time', 'memory', 'chain'] as const;
+type Measured = (typeof MEASURED)[number];
+type Values = { [field in Measured]?: string };
 
 /** Writes proposed texts into the cells of the open notebook, and saves it. */
 export type EditCells = (edits: IProposal['edits']) => Promise<void>;
@@ -38,7 +45,16 @@ export class BatchModel implements IDisposable {
     private readonly _edit: EditCells | null = null
   ) {
     this._asking = new Debouncer(() => this._ask('preview', {}), PAUSE_MS);
+    this.trial = new TrialModel(
+      _client,
+      () => this._body(),
+      result => this._fill(result)
+    );
+    this.trial.changed.connect(() => this._changed.emit());
   }
+
+  /** The trial of this dialog. */
+  readonly trial: TrialModel;
 
   /** Something to show has changed. */
   get changed(): ISignal<this, void> {
@@ -77,6 +93,25 @@ export class BatchModel implements IDisposable {
     return this._partitions;
   }
 
+  /** The names that `module load` takes, once they have been asked for. */
+  get modules(): string[] {
+    return this._modules;
+  }
+
+  /** Ask for them, once: on some sites the list takes long. */
+  async askModules(): Promise<void> {
+    this._askedModules ??= this._client.modules().then(
+      ({ modules }) => {
+        this._modules = modules;
+        this._changed.emit();
+      },
+      () => {
+        this._askedModules = null; // Nothing is proposed; what is typed counts.
+      }
+    );
+    await this._askedModules;
+  }
+
   /** What is under way. */
   get busy(): Busy | null {
     return this._busy;
@@ -89,6 +124,7 @@ export class BatchModel implements IDisposable {
       preview !== null &&
       preview.ok &&
       preview.problems.length === 0 &&
+      !hasOddNumber(this._choices) &&
       (this._force || !preview.findings.some(isError)) &&
       this._busy !== 'submit' &&
       this._busy !== 'apply'
@@ -141,6 +177,7 @@ export class BatchModel implements IDisposable {
 
   dispose(): void {
     this._asking.dispose();
+    this.trial.dispose();
     Signal.clearData(this);
   }
 
@@ -164,6 +201,27 @@ export class BatchModel implements IDisposable {
     this._asking.invoke().catch(() => undefined);
   }
 
+  /** Whether a trial has filled this field, and nobody has changed it since. */
+  isMeasured(field: Measured): boolean {
+    const filled = this._filled?.after[field];
+    return filled !== undefined && valuesOf(this._choices)[field] === filled;
+  }
+
+  get canUndoTrial(): boolean {
+    return MEASURED.some(field => this.isMeasured(field));
+  }
+
+  /** Put back what stood in the fields that the trial has filled. */
+  undoTrial(): void {
+    const before: Values = this._filled?.before ?? {};
+    const back = MEASURED.filter(field => this.isMeasured(field));
+    this._put(
+      Object.fromEntries(back.map(field => [field, before[field] ?? '']))
+    );
+    this._filled = null;
+    this._changed.emit();
+  }
+
   /** Ask for a new preview now; an older one that comes later is not shown. */
   async refresh(): Promise<void> {
     this._refusal = null;
@@ -185,9 +243,12 @@ export class BatchModel implements IDisposable {
     this._set({ busy: 'submit', problem: null });
     try {
       const force = this._force && { force: true };
-      return await this._client.submit({ ...this._body(), ...force });
+      const seen = this._preview?.seen ?? [];
+      return await this._client.submit({ ...this._body(), seen, ...force });
     } catch (error) {
       this._refusal = asProblem(error);
+      // What was shown is not what would run: it is shown anew, with the reason.
+      this._isLate ||= error instanceof ApiError && error.status === 409;
       return null;
     } finally {
       this._set({ busy: null });
@@ -206,6 +267,10 @@ export class BatchModel implements IDisposable {
     if (this._isLate || this.isDisposed) {
       return;
     }
+    if (hasOddNumber(this._choices)) {
+      this._set({ problem: null }); // It stands beside its field.
+      return;
+    }
     const turn = ++this._turn;
     this._set({ busy });
     try {
@@ -221,6 +286,33 @@ export class BatchModel implements IDisposable {
         this._set({ busy: null, problem: asProblem(error) });
       }
     }
+  }
+
+  private _fill({ time, memory, chain }: ITrialResult): void {
+    const before = valuesOf(this._choices);
+    const after: Values = {
+      time,
+      ...(memory && { memory }),
+      ...((chain !== null || before.chain) && { chain: String(chain ?? '') })
+    };
+    // Of several trials in a row the first one knows what a person had written.
+    const first = this._filled?.before;
+    const kept = MEASURED.filter(field => first && this.isMeasured(field));
+    this._filled = {
+      before: {
+        ...before,
+        ...Object.fromEntries(kept.map(field => [field, first?.[field]]))
+      },
+      after
+    };
+    this._put(after);
+  }
+
+  private _put({ chain, ...resources }: Values): void {
+    this.change({
+      request: { ...this._choices.request, ...resources },
+      ...(chain !== undefined && { chain })
+    });
   }
 
   private _body(): IBatchRequest {
@@ -241,6 +333,8 @@ export class BatchModel implements IDisposable {
   private _preview: IBatchPreview | null = null;
   private _wait: number | null = null;
   private _partitions: IPartition[] = [];
+  private _modules: string[] = [];
+  private _askedModules: Promise<void> | null = null;
   private _problem: IProblem | null = null;
   private _refusal: IProblem | null = null;
   private _busy: Busy | null = null;
@@ -248,6 +342,11 @@ export class BatchModel implements IDisposable {
   private _turn = 0;
   private _force = false;
   private _isLate = false;
+  private _filled: { before: Values; after: Values } | null = null;
+}
+
+function valuesOf({ request, chain }: IChoices): Required<Values> {
+  return { time: request.time, memory: request.memory, chain };
 }
 
 /** Whether a file of this name can be a step of a job. */

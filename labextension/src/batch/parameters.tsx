@@ -4,6 +4,7 @@ import * as React from 'react';
 import type { IParameter } from '../data/api';
 import { Field, Group } from './fields';
 import type { BatchModel } from './model';
+import { problemOf } from './problems';
 
 interface IParametersProps {
   model: BatchModel;
@@ -42,6 +43,7 @@ export function Parameters({
             value={choices.parameters[parameter.name] ?? ''}
             placeholder={parameter.default}
             note={noteOf(parameter, trans)}
+            problem={problemOf(model, `parameters.${parameter.name}`, trans)}
             onChange={value => change(parameter.name, value)}
           />
         )
@@ -52,6 +54,7 @@ export function Parameters({
           value={choices.atOnce}
           numeric
           placeholder={trans.__('as many as fit')}
+          problem={problemOf(model, 'at_once', trans)}
           onChange={atOnce => model.change({ atOnce })}
         />
       )}

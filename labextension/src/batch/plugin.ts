@@ -22,6 +22,7 @@ import { hpcIcon } from '../icons';
 import { IHpcClient } from '../tokens';
 import { fromStored, toRequest } from './choices';
 import { askAbout } from './dialog';
+import { ClosedNotebook } from './closed';
 import { editCells } from './editing';
 import { readChoices, writeChoices } from './metadata';
 import { isScript } from './model';
@@ -99,6 +100,43 @@ const plugin: JupyterFrontEndPlugin<void> = {
       }
     };
 
+    /** The same for one that is not open; it is opened for what has to be done in it. */
+    const runClosed = async (file: string): Promise<void> => {
+      const notebook = await ClosedNotebook.read(serviceManager.contents, file);
+      const path = serviceManager.contents.localPath(file);
+      const { job, cell, choices } = await askAbout(
+        client,
+        path,
+        fromStored(notebook.choices),
+        trans,
+        async edits => {
+          const opened = await open(file);
+          if (opened) {
+            await opened.context.ready;
+            await editCells(opened, edits, trans);
+          }
+        }
+      );
+      if (cell !== null) {
+        const panel = await open(file);
+        if (panel) {
+          await panel.context.ready;
+          showCell(panel, cell);
+        }
+      }
+      if (job) {
+        announce(app, job, path, trans);
+        void client.refreshJobs();
+        const stored = toRequest(choices);
+        const panel = notebooks.find(({ context }) => context.path === file);
+        if (!panel) {
+          await notebook.keep(stored).catch(() => undefined);
+        } else if (writeChoices(panel.context.model, stored)) {
+          await panel.context.save();
+        }
+      }
+    };
+
     commands.addCommand(COMMANDS.submitScript, {
       label: trans.__('Submit as job…'),
       caption: trans.__('Run this script as a Slurm job'),
@@ -169,9 +207,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
         const path =
           (args['path'] as string | undefined) ??
           (args['origin'] === 'browser' ? selected() : null);
-        const panel = path ? await open(path) : notebooks.currentWidget;
+        const isPath = ({ context }: NotebookPanel): boolean =>
+          context.path === path;
+        const panel = path ? notebooks.find(isPath) : notebooks.currentWidget;
         if (panel) {
           await run(panel);
+        } else if (path) {
+          await runClosed(path);
         }
       }
     });

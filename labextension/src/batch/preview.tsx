@@ -9,7 +9,7 @@ import { Findings } from './findings';
 import { CellLink } from './links';
 import type { BatchModel } from './model';
 import { Proposed } from './proposal';
-import { otherFindings } from './resources';
+import { otherProblems } from './problems';
 
 interface IPreviewProps {
   model: BatchModel;
@@ -41,7 +41,7 @@ export function Preview(props: IPreviewProps): JSX.Element {
       </p>
     );
   }
-  const others = otherFindings(model);
+  const others = otherProblems(model);
   const failed = problem ? [problem, ...others] : others;
   const changes = preview.changes.length + preview.notices.length;
   return (
@@ -107,7 +107,10 @@ function Outlook({ model, preview, trans }: IOutlookProps): JSX.Element {
   const parts = [
     start,
     runs > 1 && trans.__('%1 runs', runs),
-    cost && trans.__('costs at most %1', cost)
+    cost &&
+      (model.isMeasured('time')
+        ? trans.__('costs at most %1, by the measured time', cost)
+        : trans.__('costs at most %1', cost))
   ].filter(Boolean);
   const busy =
     model.busy === 'submit' ? trans.__('Submitting…') : trans.__('Checking…');

@@ -1,11 +1,12 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { IFinding, IPartition } from '../data/api';
+import type { IPartition } from '../data/api';
 import { formatSpan } from '../ui/format';
-import { REQUEST_KEYS, type RequestKey } from './choices';
+import type { RequestKey } from './choices';
 import { Field, Group } from './fields';
 import type { BatchModel } from './model';
+import { problemOf } from './problems';
 
 interface IResourcesProps {
   model: BatchModel;
@@ -62,7 +63,12 @@ export function Resources({ model, trans }: IResourcesProps): JSX.Element {
       numeric={NUMERIC.includes(key)}
       placeholder={request[key] ? '' : shown(defaults?.[key])}
       suggestions={suggested[key]}
-      problem={key === 'gpu_type' ? null : findingFor(model, key)}
+      note={
+        (key === 'time' || key === 'memory') && model.isMeasured(key)
+          ? trans.__('measured, with 30 % to spare')
+          : undefined
+      }
+      problem={problemOf(model, key, trans)}
       onChange={value => change(key, value)}
     />
   );
@@ -89,7 +95,7 @@ export function Resources({ model, trans }: IResourcesProps): JSX.Element {
           wide
           value={request.partition}
           options={partitionOptions(model, trans)}
-          problem={findingFor(model, 'partition')}
+          problem={problemOf(model, 'partition', trans)}
           note={chosen && limitsOf(chosen, trans)}
           onChange={value => change('partition', value)}
         />
@@ -99,7 +105,7 @@ export function Resources({ model, trans }: IResourcesProps): JSX.Element {
         title={trans.__('More resources')}
         folded={
           !extra &&
-          SELDOM.every(key => !request[key] && !findingFor(model, key))
+          SELDOM.every(key => !request[key] && !problemOf(model, key, trans))
         }
       >
         {SELDOM.map(field)}
@@ -136,22 +142,6 @@ export function Resources({ model, trans }: IResourcesProps): JSX.Element {
       ...names.map(name => ({ value: name, label: name }))
     ];
   }
-}
-
-/** The problem that belongs beside a field. */
-export function findingFor(
-  { preview }: BatchModel,
-  key: RequestKey
-): IFinding | null {
-  return preview?.problems.find(({ option }) => option === key) ?? null;
-}
-
-/** The problems that belong to no field. */
-export function otherFindings({ preview }: BatchModel): IFinding[] {
-  const keys: string[] = [...REQUEST_KEYS];
-  return (preview?.problems ?? []).filter(
-    ({ option }) => !keys.includes(option)
-  );
 }
 
 function partitionOf(model: BatchModel): IPartition | undefined {

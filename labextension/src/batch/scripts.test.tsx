@@ -52,6 +52,7 @@ describe('a script', () => {
     expect(server.submitted).toEqual([
       {
         path: 'a/my train.py',
+        seen: ['cell 1:ab'],
         arguments: '--epochs 3',
         then: ['predict.py --all', 'clean.sh'],
         after: ['12', '13_4']

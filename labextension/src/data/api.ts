@@ -39,6 +39,7 @@ export type IJobBase = Pick<
   keyof IQueuedJob & keyof IFinishedJob & keyof Schemas['JobRecord']
 >;
 export type IJobView = Schemas['JobView'];
+export type IJobReport = Schemas['JobReport'];
 export type ILogPiece = Schemas['LogPiece'];
 export type LogStream = ILogPiece['stream'];
 export type JobAction = operations['actOnJob']['parameters']['path']['action'];
@@ -53,6 +54,7 @@ export type IBudget = Schemas['Budget'];
 export type IAccount = Schemas['Account'];
 export type IPartitions = Schemas['Partitions'];
 export type IPartition = Schemas['Partition'];
+export type IModules = Schemas['Modules'];
 
 export type IBatchRequest = Schemas['BatchRequest'];
 export type IResources = Schemas['Resources'];
@@ -68,6 +70,10 @@ export type IProposal = Schemas['Proposal'];
 /** What was found before the queue. */
 export type IPreflightFinding = Schemas['PreflightFinding'];
 export type ISubmittedJob = Schemas['SubmittedJob'];
+/** A notebook for a few epochs, in this session. */
+export type ITrial = Schemas['Trial'];
+export type ITrialRequest = Schemas['TrialRequest'];
+export type ITrialResult = Schemas['TrialResult'];
 
 export type IRestored = Schemas['Restored'];
 export type ICarriedKernel = Schemas['CarriedKernel'];

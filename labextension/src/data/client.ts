@@ -9,10 +9,12 @@ import type {
   ICluster,
   IGpuHistory,
   IGpus,
+  IJobReport,
   IJobs,
   IJobsUpdate,
   IJobView,
   ILogPiece,
+  IModules,
   INodes,
   IPartitions,
   IRestored,
@@ -21,6 +23,8 @@ import type {
   ISubmittedJob,
   ITensorBoard,
   ITensorBoardChoice,
+  ITrial,
+  ITrialRequest,
   JobAction,
   LogStream
 } from './api';
@@ -35,6 +39,10 @@ const CLUSTER_INTERVAL_MS = 60_000;
 
 /** Storage and budget are cached for ten minutes on the server. */
 const STORAGE_INTERVAL_MS = 600_000;
+
+/** What to do after a lost answer about a trial. */
+const MAY_RUN =
+  'It may run all the same; it is ended when nobody asks for it for some minutes.';
 
 /** Everything that the features ask of the server extension, in one place. */
 export class HpcClient implements IHpcClient, IDisposable {
@@ -112,6 +120,10 @@ export class HpcClient implements IHpcClient, IDisposable {
     return this._get(`jobs/${encodeURIComponent(id)}/gpus`);
   }
 
+  jobReport(id: string): Promise<IJobReport> {
+    return this._get(`jobs/${encodeURIComponent(id)}/report`);
+  }
+
   async act(action: JobAction, targets: string[]): Promise<IActionResult> {
     const ids = encodeURIComponent(targets.join(','));
     const init = { method: 'POST' };
@@ -127,12 +139,30 @@ export class HpcClient implements IHpcClient, IDisposable {
     return this._get('partitions');
   }
 
+  modules(): Promise<IModules> {
+    return this._get('modules');
+  }
+
   convert(request: IBatchRequest): Promise<IBatchPreview> {
     return this._post('convert', request);
   }
 
   submit(request: IBatchRequest): Promise<ISubmittedJob> {
     return this._post('submit', request, LOOK_FIRST);
+  }
+
+  trial(): Promise<ITrial> {
+    return this._get('trial');
+  }
+
+  startTrial(request: ITrialRequest): Promise<ITrial> {
+    return this._post('trial', request, MAY_RUN);
+  }
+
+  endTrial(id: string): Promise<ITrial> {
+    const init = { method: 'DELETE' };
+    const address = `trial?id=${encodeURIComponent(id)}`;
+    return requestAPI(address, this._settings, init, MAY_RUN);
   }
 
   restored(): Promise<IRestored> {
@@ -169,7 +199,7 @@ export class HpcClient implements IHpcClient, IDisposable {
 
   private _post<T>(
     endPoint: string,
-    body: IBatchRequest | { logdir: string },
+    body: IBatchRequest | ITrialRequest | { logdir: string },
     afterLoss?: string
   ): Promise<T> {
     const init = { method: 'POST', body: JSON.stringify(body) };

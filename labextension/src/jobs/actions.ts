@@ -62,7 +62,7 @@ export async function confirmAndAct(
   }
 }
 
-function tell(refusal: string, trans: TranslationBundle): void {
+export function tell(refusal: string, trans: TranslationBundle): void {
   if (refusal.length <= MAX_NOTICE_CHARACTERS) {
     Notification.error(refusal, { autoClose: false });
   } else {
@@ -75,7 +75,7 @@ function tell(refusal: string, trans: TranslationBundle): void {
 }
 
 /** An error with its hint, as one text. */
-function sentences(error: unknown): string {
+export function sentences(error: unknown): string {
   return error instanceof ApiError
     ? `${error.message} ${error.hint}`.trim()
     : String(error);

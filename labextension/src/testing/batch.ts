@@ -5,7 +5,9 @@ import type {
   IBatchPreview,
   IBatchRequest,
   IParameter,
-  ISubmittedJob
+  ISubmittedJob,
+  ITrial,
+  ITrialRequest
 } from '../data/api';
 import type { ApiError } from '../data/request';
 import { aJobRequest, aPartition } from './values';
@@ -33,6 +35,7 @@ export function aParameter(changes: Partial<IParameter>): IParameter {
 export function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
   return {
     path: 'a/train.ipynb',
+    seen: ['cell 1:ab'],
     notebook: 'train.ipynb',
     ok: true,
     mode: 'script',
@@ -65,6 +68,29 @@ export function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
   };
 }
 
+/** A trial that runs. */
+export function aTrial(changes: Partial<ITrial> = {}): ITrial {
+  return {
+    id: 'a1',
+    state: 'running',
+    progress: {
+      run: 1,
+      runs: 2,
+      epochs: 1,
+      epoch: 3,
+      seconds: 12,
+      memory: 2 ** 30,
+      gpu_memory: 0,
+      line: 'epoch 3 loss 0.1',
+      wanted: 2,
+      limit: 600
+    },
+    problem: null,
+    result: null,
+    ...changes
+  };
+}
+
 /** A server that answers with `preview` and remembers what it was asked. */
 export class FakeBatch implements BatchClient {
   preview = aPreview();
@@ -81,9 +107,40 @@ export class FakeBatch implements BatchClient {
     })
   );
 
+  modules = vi.fn(() =>
+    Promise.resolve({
+      modules: ['cuda/12.1', 'gcc/13', 'python/3.11'],
+      problem: null,
+      taken_at: 0,
+      age: 0
+    })
+  );
+
   convert(request: IBatchRequest): Promise<IBatchPreview> {
     this.asked.push(request);
     return Promise.resolve(this.preview);
+  }
+
+  trials: ITrialRequest[] = [];
+  ended: string[] = [];
+  running: ITrial = aTrial();
+  notNow: ApiError | null = null;
+
+  trial(): Promise<ITrial> {
+    return Promise.resolve(this.running);
+  }
+
+  startTrial(request: ITrialRequest): Promise<ITrial> {
+    this.trials.push(request);
+    return this.notNow
+      ? Promise.reject(this.notNow)
+      : Promise.resolve(this.running);
+  }
+
+  endTrial(id: string): Promise<ITrial> {
+    this.ended.push(id);
+    this.running = aTrial({ state: 'ended' });
+    return Promise.resolve(this.running);
   }
 
   submit(request: IBatchRequest): Promise<ISubmittedJob> {
