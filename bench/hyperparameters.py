@@ -61,7 +61,8 @@ _EPOCH_LOOP = re.compile(r"\bfor\s+\w*(?i:epoch|\bep\b)\w*\s+in\b.*range\((?:[^(
 _TURNS = re.compile(r"^\s*for\s+\w+\s+in\b.*range\((?:[^(),]+,)?\s*\d+\s*\)")
 #: What the converter changes for other reasons.
 _CHANGED = re.compile(
-    r"__future__|IPython|get_ipython|input\(|getpass|colab|ipywidgets|display|login|await"
+    r"__future__|IPython|get_ipython|input\(|getpass|colab|ipywidgets|display|login|await|"
+    r"^watermark "
 )
 _TRAINS = re.compile(r"\.backward\(|\boptim\b|\boptimizer|\.fit\w*\(|Trainer\(")
 

@@ -87,7 +87,8 @@ async def _jobs(
         # Accounting lags behind the queue by seconds.
         known.update(job.id for job in ended)
         recent = [job for job in queue if job.phase is Phase.ENDED and job.id not in known]
-        missing = await missing_files(host.runner, [*known, *(job.id for job in recent)])
+        over = [*(job.id for job in ended), *(job.id for job in recent)]
+        missing = await missing_files(host.runner, [*known, *over], over)
         budget = host.profile.budget if host.profile is not None else Budget()
         ended += [left_queue(job) for job in recent]
         endings = await endings_of(host.runner, client, ended)
@@ -132,6 +133,9 @@ async def _log(job_id: str, on: str | None, follow: bool) -> None:
                 others = f"Another one: jupyter-hpc log {asked}_N"
                 click.echo(f"The log of {job_id}, the first run that failed. {others}", err=True)
         path = await _first_log(host, client, job_id, follow)
+        shown = Path(path).stem
+        if not follow and shown != job_id and "_" in shown:
+            click.echo(f"The log of {shown}, the newest. Another one: {job_id}_N", err=True)
         offsets: dict[str, int] = {}
         while True:
             text, offsets[path] = await batch.read_log(host.runner, path, offsets.get(path, 0))

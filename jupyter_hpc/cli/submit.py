@@ -81,7 +81,7 @@ _MAX_SILENCE_SECONDS = 1800.0
 @click.option("--build", metavar="FILE", help="… one built in the job from requirements, …")
 @click.option("--container", metavar="IMAGE", help="… or an Apptainer image.")
 @click.option("--dry-run", is_flag=True, help="Show the job and when it could start; no more.")
-@click.option("--trial", metavar="N", help='Try "2 epochs" here first: fills time and memory.')
+@click.option("--trial", metavar="N", help='Try "2 epochs" first: fills time and memory.')
 @click.option("--propose", is_flag=True, help="Show what the notebook lacks to go on; no more.")
 @click.option("--apply", is_flag=True, help="Write that into the notebook, after a backup.")
 @click.option("--wait", is_flag=True, help="Wait for its end and exit with its code.")
@@ -149,7 +149,7 @@ async def _submit(
         choices = choices_of(given, profile)
         options = submit_options(choices, profile, here=host.here)
         if given["trial"]:
-            options = await tried(programs, options, given, host)
+            options = await tried(programs, choices, options, given, host, client)
         try:
             prepared = await _prepared(programs, options, host, client)
         except ConversionRefused as error:

@@ -52,7 +52,7 @@ def test_a_requeue_without_progress_is_held_and_a_sweep_of_chains_goes_on(alice:
         assert f"scontrol release {rest}" in logs(run) and logs(run).count("from 0") == 2
     rows = (swept_run / "output" / "runs.csv").read_text(encoding="utf-8").splitlines()
     assert [row.split(",")[1:4] for row in rows[1:]] == [
-        *(["2", "done", "0"], ["3", "failed", "85"]),
+        *(["2", "done", "0"], ["3", "stopped", "85"]),
     ], logs(swept_run)
     assert re.findall(r"^from \d", logs(swept_run), re.M) == ["from 0", "from 1"] * 2
     assert "Part 2 was the last one" in logs(swept_run)

@@ -117,6 +117,22 @@ def test_a_node_that_fails_is_named_and_nothing_is_waited_for(alice: User) -> No
 
 @pytest.mark.faults
 @pytest.mark.timeout(400)
+def test_a_time_limit_is_named(alice: User) -> None:
+    alice.notebook("long.ipynb", ["import time\nprint('runs', flush=True)\ntime.sleep(600)"])
+    words = ["submit", "long.ipynb", "--time", "1", *SMALL[2:], "--wait"]
+    argv = [f"{ENV_PATH}/bin/jupyter-hpc", *words]
+    done = alice.cluster.run("login1", argv, user="alice", cwd=alice.folder, timeout=300)
+    assert done.returncode not in (0, None) and "time limit" in done.stderr, done.stderr
+    assert "--time" in done.stderr and "--chain" in done.stderr, done.stderr
+    alice.waiting(lambda: "time limit" in alice.hpc("jobs"), 60)
+    fetched = alice.cluster.run(
+        "login1", [*argv[:1], "results", done.stdout.strip()], user="alice", cwd=alice.folder
+    )
+    assert "time limit" in fetched.stdout + fetched.stderr, fetched
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(400)
 def test_the_own_errors_of_torch_and_of_a_file_system_with_a_quota(alice: User) -> None:
     if shutil.which("mkfs.btrfs") is None:
         pytest.skip("mkfs.btrfs (btrfs-progs) makes the file system with a quota")

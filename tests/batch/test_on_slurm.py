@@ -330,7 +330,7 @@ def test_a_killed_batch_shell_loses_no_file(alice: User, staged: bool) -> None:
     assert not (alice.path / "back" / "files" / "submit.py").exists()  # what it was given
     if staged:  # nobody could tell whether all of them are back
         assert fetched.returncode == 74
-        assert f"Job {job} ended before its files were back from scratch" in fetched.stderr
+        assert f"Job {job} ended before all of its files were back from scratch" in fetched.stderr
         assert "cpu01:/tmp/jupyter-hpc-" in fetched.stderr
         alice.cluster.run("cpu01", ["sh", "-c", "rm -rf /tmp/jupyter-hpc-*"])
     else:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,32 @@ def test_submit_wait_log_and_results(
         assert run["cost"].endswith("CPU-hours") and run["figures"] == 1
         logins = cluster.authentications("login1", "alice") - before
         assert logins == (0 if session else 5)
+        _check_report(cluster, laptop, folder, job)
         eventually(lambda: found or job in listed())  # the database lags behind the queue
     back = {path.name for path in (folder / "back").rglob("*") if path.is_file()}
     assert "cell03_1.png" in back
+
+
+def _check_report(cluster: Cluster, laptop: Laptop, folder: Path, job: str) -> None:
+    """The page is one file, and its numbers are those of accounting."""
+    done = _hpc(laptop, folder, "report", job, "--on", "mini")
+    assert (done.returncode, done.stdout) == (0, f"report-{job}.html\n"), done.stderr
+    text = (folder / f"report-{job}.html").read_text("utf-8")
+    assert text.startswith("<!DOCTYPE html>") and "src='data:image/png;base64," in text
+    assert "<dt>Cost</dt>" in text and "EPOCHS" in text and "://" not in text
+    shown = json.loads(_hpc(laptop, folder, "report", job, "--on", "mini", "--json").stdout)
+    fields = "Submit,Start,Elapsedraw,State,NodeList"
+    argv = ["sacct", "-X", "-n", "-P", "-j", job, "-o", fields]
+    (row,) = cluster.run("login1", argv, user="alice").stdout.splitlines()
+    submitted, started, elapsed, state, nodes = row.split("|")
+    record = shown["record"]
+    assert (str(record["elapsed"]), record["state"], record["nodes"]) == (elapsed, state, nodes)
+    waited = datetime.fromisoformat(started) - datetime.fromisoformat(submitted)
+    assert record["started"] - record["submitted"] == waited.total_seconds()
+    (run,) = shown["runs"]
+    assert run["run"]["state"] == "done" and run["pictures"] == ["cell03_1.png"]
+    foreign = _hpc(laptop, folder, "report", job, "--on", "mini", "-o", "given.bin")
+    assert foreign.returncode == 2 and "is there and is no report" in foreign.stderr
 
 
 def test_the_end_of_a_job_is_told_by_the_laptop_else_by_the_job(

@@ -53,7 +53,10 @@ def notebook_bytes(path: Path) -> bytes:
     """The content of a notebook file; whatever cannot be read raises UsageError."""
     try:
         if path.exists() and not path.is_file():  # reading a pipe would wait for ever
-            raise UsageError(f"The notebook {str(path)!r} cannot be read: it is not a file.")
+            raise UsageError(
+                f"The notebook {str(path)!r} cannot be read: it is not a file.",
+                "Name a notebook (.ipynb).",
+            )
         return path.read_bytes()
     except FileNotFoundError:
         raise UsageError(f"There is no notebook {str(path)!r}.", "Check the path.") from None
@@ -76,6 +79,8 @@ def companion_bytes(path: Path) -> bytes:
 
 def parse_notebook(data: bytes | str, name: str) -> Notebook:
     """The same for the content of a file."""
+    if not data.strip():
+        raise _bad(name, "it is empty")
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -180,7 +180,7 @@ class _Rewriter:
                 own = use.name in self.context.own_magics
                 handler: Handler | None = own_magic if own else table.get(use.name)
                 if handler is None:
-                    raise Refused(_unknown(use))
+                    raise _unknown(use)
                 self.context.lines_above += use.kind == "cell"
                 action = handler(use, self.context, line)
                 self.context.lines_above -= use.kind == "cell"
@@ -265,9 +265,14 @@ def _pattern(use: Use) -> str:
     return rf"%\s*{name}(?!\w)|^\s*{name}(?!\w)|get_ipython"
 
 
-def _unknown(use: Use) -> str:
+def _unknown(use: Use) -> Refused:
+    if use.kind == "line" and use.name.lstrip("%") in CELL_MAGICS and use.name[:1] == "%":
+        return Refused(
+            f"%{use.name} stands below the first line of its cell, where IPython does not know it.",
+            "Make it the first line of the cell.",
+        )
     sign = "%%" if use.kind == "cell" else "%"
-    return f"the magic {sign}{use.name} is not known, so its meaning cannot be kept."
+    return Refused(f"the magic {sign}{use.name} is not known, so its meaning cannot be kept.")
 
 
 def _comment(text: str) -> str:

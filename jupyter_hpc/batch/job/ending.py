@@ -80,12 +80,14 @@ if [ -n "$sidecar_pid" ]; then
         (run_sidecar --once)
         copy_code=$?
     fi
-    [ "$copy_code" -eq 0 ] || say "not all files came back; files/MISSING.txt names them"
+    [ "$copy_code" -eq 0 ] || say "not all files came back"
 elif [ -n "$scratch" ]; then
     {every}python3 "$sidecar" clean "$scratch" "$output"    # staged, but never used
 fi
 for list in "$output"/files*/MISSING.txt; do    # also that of an earlier part
-    if [ "$code" -eq 0 ] && [ -e "$list" ]; then copy_code={INCOMPLETE}; fi
+    [ -e "$list" ] || continue
+    say "$list names the files that are missing"
+    [ "$code" -ne 0 ] || copy_code={INCOMPLETE}
 done
 if [ "$code" -eq 0 ] && [ "$copy_code" -ne 0 ]; then code={INCOMPLETE}; fi
 """

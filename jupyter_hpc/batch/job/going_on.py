@@ -112,6 +112,7 @@ fi
 if [ "$part" -lt {job.chain} ]; then
 {indent(follows, _STEP)}\
 {after_all}
+    [ "$code" -ne 0 ] || code={GO_ON}    # it would go on
     next=used-up rest="Part $part was the last one, and the program is not done."
     rest="$rest Its checkpoints stay in the run folder; submit it with more parts."
 fi

@@ -185,19 +185,19 @@ class BatchJob:
 
     def __post_init__(self) -> None:
         if self.chain is not None and self.chain < 2:
-            raise UsageError("A chain has at least two parts.", "Give 2 or more.")
+            raise UsageError("A chain has at least two parts.", "Give 2 or more.").of("chain")
         if self.chain is not None and self.requeue:
             raise UsageError(
                 "A chain starts its next part itself, so it is not requeued as well.",
                 "Choose one of the two.",
-            )
+            ).of("chain")
         if self.until == "all" and self.chain is None:
             raise UsageError(
                 "Until all parts have run (--until all) is about a chain, and this is none.",
                 "Give the number of parts: --chain N.",
-            )
+            ).of("chain")
         if self.at_once is not None and self.at_once < 1:
-            raise UsageError("At least one run of a sweep must run at a time.", "")
+            raise UsageError("At least one run of a sweep must run at a time.", "").of("at_once")
 
     @property
     def runs(self) -> int:

@@ -38,7 +38,8 @@ def script_text(job: BatchJob) -> str:
 
 def _opening(job: BatchJob, sidecar: bool) -> str:
     helper = f'sidecar="$run/{SIDECAR_FILE}"    # stages data, copies results, records GPUs\n'
-    own = "/$task" if job.sweep else ""  # the runs of a sweep must not meet
+    folder = "/$task" if job.sweep else ""  # the runs of a sweep must not meet
+    own = f"{jobtext.whole_job()}${{task:+_$task}}"
     return f"""\
 # Runs {printable(job.notebook, 200)}; written by jupyter-hpc, needs none of it to run.
 # No `set -e`: whatever fails, the results must still be brought back.
@@ -47,16 +48,22 @@ set -u
 {jobtext.IDENTITY}
 run={shlex.quote(job.run_dir)}    # the frozen notebook, its parameters and its results
 work={shlex.quote(job.work_dir)}    # the folder of the notebook
-output="$run/output{own}"    # figures, values, the GPU record, files from scratch
+output="$run/output{folder}"    # figures, values, the GPU record, files from scratch
 {helper * sidecar}cwd="$work"
-mkdir -p "$output" "$run/checkpoints{own}" || exit 1
+# Who may write around that folder could have put another one in its place. Some file servers
+# call every owner nobody, which is no user who could have made it.
+if [ ! -O "$run" ] && ! [[ $(stat -c %u -- "$run") =~ ^(0|65534|4294967294)$ ]]; then
+    printf '[jupyter-hpc] %s is not the folder of this job; nothing runs in it\\n' "$run" >&2
+    exit 1
+fi
+mkdir -p "$output" "$run/checkpoints{folder}" || exit 1
 rm -f "$output/DONE"
 export JUPYTER_HPC_OUTPUT="$output"
-export JUPYTER_HPC_CHECKPOINTS="$run/checkpoints{own}"    # survives restarts and time limits
+export JUPYTER_HPC_CHECKPOINTS="$run/checkpoints{folder}"    # survives restarts and time limits
 {_root_of_lightning(job)}\
 
 say() {{ printf '[jupyter-hpc] %s\\n' "$*" >&2; }}
-say "job $job${{task:+, task $task}} on $(hostname), restarted {jobtext.restarts()} times"
+say "job {own} on $(hostname), restarted {jobtext.restarts()} times"
 """
 
 

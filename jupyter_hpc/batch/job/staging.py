@@ -58,9 +58,10 @@ async def plan_inputs(
 async def pack(runner: Runner, packings: Iterable[Packing]) -> None:
     """Make the tars that are not there yet, each whole or not at all."""
     script = (
+        # Several submits may pack it at once, on several login hosts.
         '[ -f "$2" ] || { umask 077; mkdir -p -- "$(dirname -- "$2")" && '
-        'tar -cf "$2.draft$$" -C "$1" . && mv -- "$2.draft$$" "$2" || '
-        '{ rm -f -- "$2.draft$$"; exit 1; }; }'
+        'draft=$(mktemp "$2.XXXXXX") || exit 1; '
+        'tar -cf "$draft" -C "$1" . && mv -- "$draft" "$2" || { rm -f -- "$draft"; exit 1; }; }'
     )
     for packing in packings:
         argv = ["sh", "-c", script, "sh", packing.folder, packing.archive]

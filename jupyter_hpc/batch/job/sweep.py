@@ -14,6 +14,8 @@ from jupyter_hpc.errors import UsageError
 
 #: Most sites refuse larger arrays.
 MAX_RUNS = 1000
+#: An error names so many parameters.
+MAX_NAMES = 20
 
 
 def parse_setting(text: str) -> tuple[str, str]:
@@ -43,10 +45,23 @@ def parse_sweep(text: str) -> tuple[str, list[str]]:
             current = ""
         else:
             current += char
+    if quote:
+        raise UsageError(
+            f"--sweep {text!r} has a quote that is not closed.",
+            'Write such a value in quotes of the other kind: name="it\'s",other.',
+        )
     items = [item.strip() for item in (*items, current) if item.strip()]
     if not items:
         raise UsageError(f"--sweep {text!r} names no values.", "Write it as name=a,b,c.")
     return name, items
+
+
+def there_are(names: Sequence[str]) -> str:
+    """The names to choose from, those that people want most first; many are cut short."""
+    if not names:
+        return "It has none: write the value as `name = 0.1` into a cell, and use the name."
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"There are: {', '.join(names[:MAX_NAMES])}{more}."
 
 
 def named(conversion: Conversion, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,8 +74,7 @@ def named(conversion: Conversion, values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         alike = meant(name, known)
         if not alike:
-            there = ", ".join(known) or "none"
-            raise UsageError(f"The notebook has no parameter {name!r}.", f"There are: {there}.")
+            raise UsageError(f"The notebook has no parameter {name!r}.", there_are(known))
         if len(alike) > 1:
             raise UsageError(f"{name} may mean {' or '.join(alike)}.", "Write it exactly.")
         own = alike[0]
@@ -85,7 +99,8 @@ def typed(conversion: Conversion, name: str, text: Any) -> Any:
     try:
         return parse(text, default, name)
     except ValueError as error:
-        raise UsageError(f"{error}.", "Give another value.") from error
+        problem = UsageError(f"{error}.", "Give another value.")
+        raise problem.of(f"parameters.{name}") from error
 
 
 def _default(parameter: Parameter) -> Any:

@@ -13,15 +13,23 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from jupyter_hpc.batch.convert.context import API
+from jupyter_hpc.batch.paths.members import Bound, Members, dotted
 
 #: Stands for text that is not known before the program runs.
 UNKNOWN = "*"
 #: An expression that may have more values than this has an unknown one.
 _MAX_VALUES = 16
 _MAX_DEPTH = 12
+#: So many parts of one expression are looked at; names that are made of each other never end.
+_MAX_STEPS = 10_000
 
 _PATHS = {"Path", "PurePath", "PosixPath", "str", "fspath", "abspath", "expanduser", "normpath"}
 _SAME = {"resolve", "absolute", "expanduser", "as_posix", "strip", "rstrip"}
+
+_ENVIRON = ("os.environ", "environ")
+_ASKING = ("os.environ.get", "environ.get", "os.getenv", "getenv")
+#: Variables that name such a folder; what stands in for them in a session is of no matter.
+_FOLDERS_OF_JOB = ("JUPYTER_HPC_CHECKPOINTS", "JUPYTER_HPC_OUTPUT")
 
 #: The values that parameters of the notebook get in its runs.
 Given = Mapping[str, Sequence[object]]
@@ -32,16 +40,25 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 class Scope:
     """Names of the notebook, or of one function in it, with the expressions they are bound to."""
 
-    def __init__(self, outer: Scope | None = None, given: Given | None = None) -> None:
+    def __init__(
+        self, outer: Scope | None = None, given: Given | None = None, class_name: str = ""
+    ) -> None:
         self.outer = outer
         self.given: Given = given if given is not None else outer.given if outer else {}
-        self.bound: dict[str, list[tuple[ast.expr | None, Scope]]] = {}
+        self.bound: dict[str, list[Bound]] = {}
+        #: The class around it.
+        self.class_name: str = class_name or (outer.class_name if outer else "")
+        self.members: Members = outer.members if outer else Members()
+        self.root: Scope = outer.root if outer else self
+        #: What is being looked up now, and how many parts of it were looked at.
+        self.under_way: set[int] = set()
+        self.steps = 0
 
     def bind(self, name: str, value: ast.expr | None, scope: Scope | None = None) -> None:
         """Note a value of a name; None is one that cannot be known."""
         self.bound.setdefault(name, []).append((value, scope or self))
 
-    def values_of(self, name: str) -> list[tuple[ast.expr | None, Scope]]:
+    def values_of(self, name: str) -> list[Bound]:
         """All that a name is bound to, where it is bound first, seen from here."""
         scope: Scope | None = self
         while scope is not None:
@@ -51,19 +68,10 @@ class Scope:
         return [(None, self)]
 
 
-def dotted(node: ast.expr) -> str:
-    """`np.random.rand` of such an expression; empty for anything that is not made of names."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        before = dotted(node.value)
-        return f"{before}.{node.attr}" if before else ""
-    return ""
-
-
 def texts(node: ast.expr | None, scope: Scope, depth: int = 0) -> list[str]:
     """The texts that an expression can be, with `*` for what is not known."""
-    if node is None or depth > _MAX_DEPTH:
+    scope.root.steps = scope.root.steps + 1 if depth else 0
+    if node is None or depth > _MAX_DEPTH or scope.root.steps > _MAX_STEPS:
         return [UNKNOWN]
     found = list(dict.fromkeys(_texts(node, scope, depth + 1)))
     return found if 0 < len(found) <= _MAX_VALUES else [UNKNOWN]
@@ -73,7 +81,7 @@ def _texts(node: ast.expr, scope: Scope, depth: int) -> Iterable[str]:
     if isinstance(node, ast.Constant):
         return [node.value if isinstance(node.value, str) else _number(node.value)]
     if isinstance(node, ast.Name):
-        return [text for value, at in scope.values_of(node.id) for text in texts(value, at, depth)]
+        return _named(scope.values_of(node.id), scope.root.under_way, depth)
     if isinstance(node, ast.JoinedStr):
         return _joined(node.values, scope, depth)
     if isinstance(node, ast.FormattedValue):
@@ -86,11 +94,36 @@ def _texts(node: ast.expr, scope: Scope, depth: int) -> Iterable[str]:
         return [text for value in node.values for text in texts(value, scope, depth)]
     if isinstance(node, ast.NamedExpr):
         return texts(node.value, scope, depth)
+    if variable := _variable_of_job(node):
+        return [f"${variable}"]
     if isinstance(node, ast.Call):
         return _called(node, scope, depth)
     if isinstance(node, ast.Attribute) and node.attr == "parent":
         return [posixpath.dirname(text) or "." for text in texts(node.value, scope, depth)]
-    return [UNKNOWN]
+    known = scope.members.values(node, scope)
+    return [text for value, at in known for text in texts(value, at, depth)] or [UNKNOWN]
+
+
+def _named(bound: list[Bound], under_way: set[int], depth: int) -> list[str]:
+    """The texts of a name; `x` in `x = x + "b"` is not known."""
+    if id(bound) in under_way:
+        return [UNKNOWN]
+    under_way.add(id(bound))
+    try:
+        return [text for value, at in bound for text in texts(value, at, depth)]
+    finally:
+        under_way.discard(id(bound))
+
+
+def _variable_of_job(node: ast.expr) -> str:
+    """The name of a folder that every job has for itself, if the expression asks for it."""
+    asked: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and dotted(node.value) in _ENVIRON:
+        asked = node.slice
+    elif isinstance(node, ast.Call) and dotted(node.func) in _ASKING and node.args:
+        asked = node.args[0]
+    name = asked.value if isinstance(asked, ast.Constant) else ""
+    return name if isinstance(name, str) and name in _FOLDERS_OF_JOB else ""
 
 
 def _number(value: object) -> str:
@@ -188,7 +221,8 @@ class _Collector:
             if isinstance(child, Function):
                 inner = self._function(child, scope)
             elif isinstance(child, ast.ClassDef):
-                inner = self.found[child] = Scope(scope)
+                inner = self.found[child] = Scope(scope, class_name=child.name)
+                scope.members.note_class(child, inner)
             self._bind(child, scope)
             self.collect(child, inner)
 
@@ -206,6 +240,7 @@ class _Collector:
             self._assign(node.optional_vars, None, scope)
         elif isinstance(node, ast.Call):
             self.calls.append((node, scope))
+            scope.members.note_call(node, scope)
 
     def _assign(self, target: ast.expr, value: ast.expr | None, scope: Scope) -> None:
         if isinstance(target, ast.Name):
@@ -216,6 +251,8 @@ class _Collector:
                 values = list(value.elts)
             for element, each in zip(target.elts, values, strict=True):
                 self._assign(element, each, scope)
+        else:
+            scope.members.assign(target, value, scope)
 
     def _loop(self, target: ast.expr, values: ast.expr, scope: Scope) -> None:
         if isinstance(values, (ast.List, ast.Tuple, ast.Set)) and values.elts:
@@ -234,7 +271,8 @@ class _Collector:
         for argument, default in pairs:
             inner.bound[argument.arg] = [] if default is None else [(default, scope)]
         if not isinstance(node, ast.Lambda):
-            self.functions.setdefault(node.name, []).append((node, inner))
+            name = scope.class_name if node.name == "__init__" else node.name
+            self.functions.setdefault(name, []).append((node, inner))
         return inner
 
     def bind_calls(self) -> None:
@@ -244,9 +282,11 @@ class _Collector:
             name = call.func.attr if isinstance(call.func, ast.Attribute) else dotted(call.func)
             for function, inner in self.functions.get(name, ()):
                 names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
-                if method != (names[:1] in (["self"], ["cls"])):  # another one of that name
+                bound = names[:1] in (["self"], ["cls"])
+                makes = getattr(function, "name", "") == "__init__"
+                if method != bound and not makes:  # another one of that name
                     continue
-                names = names[1:] if method else names
+                names = names[1:] if bound else names
                 pairs = [*zip(names, call.args, strict=False)]
                 pairs += [(word.arg, word.value) for word in call.keywords if word.arg]
                 for argument, value in pairs:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from jupyter_hpc.batch.convert.context import API
 from jupyter_hpc.batch.paths.calls import FUNCTIONS, METHODS, NAMES, Call, Effect
+from jupyter_hpc.batch.paths.members import dotted
 from jupyter_hpc.batch.paths.shell import shell_paths
-from jupyter_hpc.batch.paths.values import UNKNOWN, Given, Scope, dotted, scopes, texts
+from jupyter_hpc.batch.paths.values import UNKNOWN, Given, Scope, scopes, texts
 from jupyter_hpc.batch.runtime.job.patterns import lies_below, matches
 
 _CELL = re.compile(r"# %% \[cell (\d+)")

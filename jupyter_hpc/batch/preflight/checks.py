@@ -77,11 +77,19 @@ def _failed_line(environment: Environment, failed: FailedLine, answer: Answer) -
     line, code, said = failed.line, failed.code, failed.said
     because = f": {said}" if said else ""
     module = re.fullmatch(r"module load (.+)", line)
-    if module and module[1].strip("'") in environment.modules:
+    name = module[1].strip("'") if module else ""
+    if name in environment.modules:
+        if re.search(r"\bmodule: (?:command )?not found", said):
+            return error(
+                "modules",
+                f"{name!r} cannot be loaded: the cluster has no command module.",
+                "Leave --module out, or write the line that makes it known into the profile: "
+                "[environment] setup.",
+            )
         near = ", ".join(printable(name, 60) for name in answer.near_modules)
         return error(
             "modules",
-            f"There is no module {module[1].strip(chr(39))!r} on the cluster{because}.",
+            f"There is no module {name!r} on the cluster{because}.",
             f"There are: {near}." if near else "`module avail` there lists them.",
         )
     return error(

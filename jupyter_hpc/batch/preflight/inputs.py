@@ -59,9 +59,11 @@ def named_inputs(sources: Iterable[Source], written: Iterable[WrittenPath]) -> l
     found: dict[str, Input] = {}
     for statement in tree.body:
         for call, scope, certain in _calls(statement, known[tree], known, certain=True):
-            for path in _paths(call, scope):
+            paths = [*_paths(call, scope)]
+            certain = certain and not brings and len(paths) == 1  # which of several, the run knows
+            for path in paths:
                 if not _made(path, written):
-                    made = Input(path, places[id(statement)], certain and not brings)
+                    made = Input(path, places[id(statement)], certain)
                     found.setdefault(path, made)
     return list(found.values())
 

@@ -119,6 +119,11 @@ def _way_out(job: BatchJob, proposal: Proposal) -> str:
             "Apply the lines that are proposed: in the dialog, or with "
             f"jupyter-hpc submit {shlex.quote(job.notebook)} --apply (--propose shows them)."
         )
+    if proposal.framework != "torch":
+        return (
+            f"A few lines make it go on: jupyter-hpc submit {shlex.quote(job.notebook)} --propose "
+            f"shows them. {proposal.unsure}"
+        )
     lines = f"A few lines make it go on: {_FEW_LINES}; {_LATER}"
     return f"{lines} None are proposed: {proposal.unsure}"
 

@@ -1,6 +1,6 @@
 """Preflight: what would go wrong with a job, found before it waits in the queue.
 
-    findings = await preflight(subject, runner)
+    seen = await preflight(subject, runner)
 
 Errors are certain as far as code and cluster tell; what only may go wrong is a warning. The
 cluster is asked once (probe.py), and what cannot be seen from here is said to be unseen.
@@ -19,6 +19,7 @@ from jupyter_hpc.batch.paths.outside import FAR
 from jupyter_hpc.batch.paths.written import unknown_folders, written_paths
 from jupyter_hpc.batch.preflight.checks import (
     budget_findings,
+    distribution,
     environment_findings,
     import_findings,
     input_findings,
@@ -71,8 +72,18 @@ class Subject:
     proposal: Proposal | None = None
 
 
-async def preflight(subject: Subject, runner: Runner) -> tuple[Finding, ...]:
-    """All findings, errors first."""
+@dataclass(frozen=True)
+class Seen:
+    """What was found, errors first, and the environment as it was then."""
+
+    findings: tuple[Finding, ...]
+    #: "3.11", empty where nothing could be seen, and the versions of imported packages.
+    python: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+
+async def preflight(subject: Subject, runner: Runner) -> Seen:
+    """Look at the code, and once at the cluster."""
     job, sources = subject.job, subject.sources
     written = written_paths(subject.code, _given(job))
     needed = needed_modules(sources, subject.own_modules, as_script=job.mode == "script")
@@ -85,6 +96,7 @@ async def preflight(subject: Subject, runner: Runner) -> tuple[Finding, ...]:
     far = [each for each in inputs if each.path.startswith(("/", "~"))]
     question = Question(
         modules=[each.module for each in needed],
+        distributions=[distribution(each.module) for each in needed],
         paths=[each.path for each in far],
         variables=[each.name for each in variables],
         requirements=subject.requirements,
@@ -96,7 +108,7 @@ async def preflight(subject: Subject, runner: Runner) -> tuple[Finding, ...]:
     absent = [each for each in far if answer.paths.get(each.path) is False]
     near = [each for each in inputs if each not in far]
     absent_here, unsent = _looked_for(near, subject)
-    return errors_first(
+    findings = errors_first(
         [
             *environment_findings(job.environment, answer),
             *import_findings(job.environment, needed, answer),
@@ -117,6 +129,7 @@ async def preflight(subject: Subject, runner: Runner) -> tuple[Finding, ...]:
             ),
         ]
     )
+    return Seen(findings, answer.version, answer.versions)
 
 
 async def budget_preflight(

@@ -16,12 +16,16 @@ from typing import Any
 
 from jupyter_hpc.batch.job.environment import FIND_CONDA, KNOW_MODULE, uses_module
 from jupyter_hpc.batch.job.model import Environment
+from jupyter_hpc.batch.preflight.modules import module_names
 from jupyter_hpc.errors import CommandTimeout
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.text import printable
 
 #: Modules of a busy site take seconds to load; who waits for longer is told, and goes on.
 PROBE_SECONDS = 20.0
+
+#: So many names are told in place of a module that is not there.
+MAX_NEAR_MODULES = 12
 
 _BASH = re.compile(r"^probe: (eval: )?line \d+: ")
 
@@ -79,6 +83,8 @@ class Question:
     """What to look for."""
 
     modules: Sequence[str] = ()
+    #: Names under which these may be installed.
+    distributions: Sequence[str] = ()
     paths: Sequence[str] = ()
     variables: Sequence[str] = ()
     #: The requirements of an environment that is built in the job, where they are known here.
@@ -104,6 +110,9 @@ class Answer:
     #: Why nothing was seen, as the rest of a sentence.
     unseen_because: str = ""
     python: str = ""
+    #: "3.11", and the versions of the distributions that are installed.
+    version: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     paths: Mapping[str, bool | None] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
@@ -190,11 +199,13 @@ def read_answer(environment: Environment, stdout: str, stderr: str) -> Answer:
         if found
         else f"python3 failed: {_last(said.get('python', '')) or 'no word'}",
         python=str(found.get("python", "")),
+        version=str(found.get("version", "")),
+        versions=dict(found.get("versions", {})),
         missing=tuple(found.get("missing", ())),
         paths=dict(found.get("paths", {})),
         unset=tuple(found.get("unset", ())),
         failed=tuple(failed),
-        near_modules=tuple(_module_names(said.get("avail", ""))) if failed else (),
+        near_modules=module_names(said.get("avail", ""))[:MAX_NEAR_MODULES] if failed else (),
         conda=seen.get("conda", ""),
         conda_names=tuple(_conda_names(said.get("envs", ""))),
         requirements=tuple(found.get("requirements", ())),
@@ -221,11 +232,6 @@ def _object(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _module_names(text: str) -> list[str]:
-    names = [line.strip() for line in text.splitlines()]
-    return [name for name in names if name and not name.endswith(":") and " " not in name][:12]
-
-
 def _conda_names(text: str) -> list[str]:
     rows = [line.split() for line in text.splitlines() if line.strip() and line[0] not in "# "]
     return [row[0] for row in rows if "/" not in row[0]]
@@ -235,6 +241,7 @@ def _asked(environment: Environment, question: Question) -> str:
     return json.dumps(
         {
             "modules": list(question.modules),
+            "distributions": list(question.distributions),
             "paths": list(question.paths),
             "variables": list(question.variables),
             "build": environment.build_from is not None,

@@ -17,14 +17,15 @@ SIDECAR_FILE = "jupyter_hpc_job.py"
 RUNTIME_FILE = "jupyter_hpc_runtime.py"
 #: Runs an executed notebook.
 DRIVER_FILE = "jupyter_hpc_notebook.py"
-#: Lists the runs that were ever submitted; it is run where they are, and does not stay.
+#: Lists the runs that were ever submitted, and what a report shows of one; it is run where they
+#: are, and does not stay.
 RUNS_FILE = "jupyter_hpc_runs.py"
 
 #: The parts of each joined file, in this order: each uses only those before it.
 PARTS = {
     SIDECAR_FILE: (
         *("log", "job/marks", "job/gpu_record", "job/entries", "job/patterns", "job/linked"),
-        "job/folder",
+        *("job/folder_plan", "job/folder"),
         *("job/own_folder", "job/scratch", "job/staging", "job/copy_back", "job/run_table"),
         *("job/progress", "job/notify", "job/sidecar"),
     ),
@@ -36,7 +37,10 @@ PARTS = {
         *("script/cells", "script/namespace", "script/own_magics", "script/shims"),
         *("display/widgets",),
     ),
-    RUNS_FILE: ("job/marks", "job/run_table", "runs/collect"),
+    RUNS_FILE: (
+        *("job/marks", "job/run_table", "runs/collect", "runs/series", "runs/contents"),
+        "runs/start",
+    ),
 }
 
 _ABOUT = {
@@ -46,7 +50,7 @@ Standard library only, Python 3.9 or newer. The batch script calls it.""",
     RUNTIME_FILE: """What a notebook needs to run as a plain script; written by jupyter-hpc.
 
 Standard library only, Python 3.9 or newer. Keep this file beside the script.""",
-    RUNS_FILE: """Lists the runs that were ever submitted; written by jupyter-hpc.
+    RUNS_FILE: """Lists the runs that were ever submitted, or reads one; written by jupyter-hpc.
 
 Standard library only, Python 3.9 or newer.""",
 }

@@ -175,6 +175,11 @@ def job_request(choices: Choices, profile: Profile | None) -> Request:
         )
     asked["extra"] = (*request.extra, *(asked.get("extra") or ()))
     request = _over(request, asked)
+    if choices.request.get("gpu_type") and request.gpus == 0:
+        raise UsageError(
+            f"The GPUs are to be {choices.request['gpu_type']!r}, and the job asks for none.",
+            "Ask for some (--gpus 1), or leave the type out.",
+        )
     return dataclasses.replace(request, cpus=decided(request.cpus), memory=decided(request.memory))
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from jupyter_hpc.batch.job.header import batch_options
 from jupyter_hpc.batch.preflight.findings import errors_first
 from jupyter_hpc.batch.preflight.preflight import Subject, budget_preflight, preflight
+from jupyter_hpc.batch.runtime.runs.collect import RUN_FILE
+from jupyter_hpc.batch.submit.recorded import with_environment
 from jupyter_hpc.errors import HpcError, JobNotFound, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
@@ -37,13 +39,16 @@ async def looked_over(
     try:
         if client is not None:
             prepared = await estimated(prepared, client)
-        found = await looking
+        seen = await looking
+        found = seen.findings
         request, budget = prepared.job.request, prepared.budget
         if client is not None:
             found += await budget_preflight(budget, request.account, prepared.cost, runner)
     finally:
         looking.cancel()
-    return replace(prepared, findings=errors_first(found))
+    asked = with_environment(prepared.files[RUN_FILE], prepared.job, seen)
+    files = {**prepared.files, RUN_FILE: asked}
+    return replace(prepared, files=files, findings=errors_first(found))
 
 
 async def estimated(

@@ -11,27 +11,31 @@ from jupyter_hpc.batch.runtime.job.staging import LEFT_ON
 from jupyter_hpc.batch.submit.runs import NOTES
 from jupyter_hpc.runner import Runner
 
-#: Prints "JOB FILES LIST" for each list of the jobs $@. A list has a heading; one that is
-#: empty could not be written. A job that was killed may have brought a file after it wrote
-#: that it had not: such rows do not count. "JOB -1 PLACE" stands for files on a node that
-#: nobody has counted: a mark says where they are until all of them are back.
+#: Prints "JOB FILES LIST\0WHY\0" for each list of the jobs $@, with the reason of its first
+#: row. A list has a heading; one that is empty could not be written. A job that was killed may
+#: have brought a file after it wrote that it had not: such rows do not count. "JOB -1 PLACE"
+#: stands for files on a node that nobody has counted: a mark says where they are until all of
+#: them are back.
 _LOOK = f"""
 rows() {{
     read -r heading
     while IFS='\t' read -r name why where state; do
         [ "$why" = 'not copied yet' ] && [ -n "$state" ] &&
-            [ "$(stat -c '%s %.9Y' -- "$1/$name")" = "$state" ] || echo
+            [ "$(stat -c '%s %.9Y' -- "$1/$name")" = "$state" ] ||
+            printf '%s\\n' "${{why:-unknown}}"
     done
 }}
 for job; do
     run=$(cat -- "{NOTES}/$job") && cd -- "$run/output" || continue
     for list in files*/{MISSING} [0-9]*/files*/{MISSING}; do
         [ -e "$list" ] || continue
-        count=$(rows "${{list%/*}}" < "$list" | wc -l)
-        [ "$count" -gt 0 ] || [ ! -s "$list" ] && printf '%s %s %s\\0' "$job" "$count" "$PWD/$list"
+        why=$(rows "${{list%/*}}" < "$list") count=0
+        [ -z "$why" ] || count=$(printf '%s\\n' "$why" | wc -l)
+        [ "$count" -gt 0 ] || [ ! -s "$list" ] &&
+            printf '%s %s %s\\0%s\\0' "$job" "$count" "$PWD/$list" "$(printf %s "$why" | head -n 1)"
     done
     for mark in {LEFT_ON}* [0-9]*/{LEFT_ON}*; do
-        [ -e "$mark" ] && printf '%s -1 %s:%s\\0' "$job" "$PWD/$mark" "$(cat -- "$mark")"
+        [ -e "$mark" ] && printf '%s -1 %s:%s\\0\\0' "$job" "$PWD/$mark" "$(cat -- "$mark")"
     done
 done 2> /dev/null
 true
@@ -50,11 +54,13 @@ class Missing:
     lists: tuple[str, ...]
     #: Places on nodes where files of a job that was killed are left, as `node:folder`.
     places: tuple[str, ...] = ()
+    #: Why the first of them is not back.
+    why: str = ""
 
     def __str__(self) -> str:
         if not self.lists:
             return (
-                f"Job {self.job_id} ended before its files were back from scratch; what is "
+                f"Job {self.job_id} ended before all of its files were back from scratch; what is "
                 f"missing was left in {', '.join(self.places)}."
             )
         if not self.count:
@@ -64,8 +70,9 @@ class Missing:
             )
         files, are, them = ("file", "is", "it") if self.count == 1 else ("files", "are", "them")
         name = f" and {len(self.lists) - 1} more name" if self.lists[1:] else " names"
+        why = f" ({self.why})" if self.why else ""
         return (
-            f"{self.count} {files} of job {self.job_id} {are} not back from scratch; "
+            f"{self.count} {files} of job {self.job_id} {are} not back from scratch{why}; "
             f"{self.lists[0]}{name} {them}."
         )
 
@@ -83,13 +90,17 @@ async def missing_files(
     if not jobs:
         return {}
     done = await runner.run(["sh", "-c", _LOOK, "sh", *jobs])
-    lists = [entry.split(" ", 2) for entry in done.stdout.split("\0") if entry]
+    fields = done.stdout.split("\0")
+    lists = [
+        (*entry.split(" ", 2), why) for entry, why in zip(fields[::2], fields[1::2], strict=False)
+    ]
     answer: dict[str, Missing] = {}
     for job_id, found in asked.items():
         own: dict[str, int] = {}
         places: list[str] = []
+        reason = ""
         name = found["job"]
-        for job, lines, path in lists:
+        for job, lines, path, why in lists:
             task = _OF_TASK.search(path)
             if job != found["job"] or (task and found["task"] not in (None, task["task"])):
                 continue
@@ -97,7 +108,8 @@ async def missing_files(
                 places += [mark["place"]] if job_id in over else []
             else:
                 own[path] = int(lines)
+                reason = reason or why
             name = job_id if task else name
         if own or places:
-            answer[job_id] = Missing(name, sum(own.values()), tuple(own), tuple(places))
+            answer[job_id] = Missing(name, sum(own.values()), tuple(own), tuple(places), reason)
     return answer

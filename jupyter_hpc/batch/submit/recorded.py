@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import Any
 
+from jupyter_hpc.batch.job.files import encoded
 from jupyter_hpc.batch.job.model import BatchJob
+from jupyter_hpc.batch.preflight.preflight import Seen
+from jupyter_hpc.batch.submit.snapshot import as_json
 from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.slurm.cost import cost_of_time
+
+
+def with_environment(asked: bytes, job: BatchJob, seen: Seen) -> bytes:
+    """run.json with what the job is going to run in, as far as that was seen."""
+    if not seen.python:
+        return asked
+    found = {"python": seen.python, "packages": dict(sorted(seen.packages.items()))}
+    modules = list(job.environment.modules)
+    return encoded(as_json({**json.loads(asked), "environment": {**found, "modules": modules}}))
 
 
 def asked_of(job: BatchJob, budget: Budget) -> dict[str, Any]:

@@ -63,7 +63,8 @@ def plain_id(job_id: str) -> str:
     """The number of a job or of the array to which a task belongs."""
     found = re.fullmatch(r"(\d+)(?:_\d+|_\[.*\])?", job_id.strip())
     if not found:
-        raise UsageError(f"{job_id!r} is not a job id.", "It looks like 1234 or 1234_5.")
+        problem = UsageError(f"{job_id!r} is not a job id.", "It looks like 1234 or 1234_5.")
+        raise problem.of("after")
     return found[1]
 
 

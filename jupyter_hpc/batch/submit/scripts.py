@@ -19,6 +19,7 @@ from jupyter_hpc.batch.job.layout import laid_out
 from jupyter_hpc.batch.job.model import Flag, Step
 from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.job.steps import SCRIPTS, arguments_file
+from jupyter_hpc.batch.job.sweep import there_are
 from jupyter_hpc.batch.paths.shell import shell_paths
 from jupyter_hpc.batch.paths.values import UNKNOWN
 from jupyter_hpc.batch.paths.written import WrittenPath, written_paths
@@ -164,7 +165,12 @@ def _split(word: str) -> tuple[Path, list[str]]:
         return Path(word), []
     try:
         first, *rest = shlex.split(word)
-    except ValueError:
+    except ValueError as error:
+        if Path(word.split()[0]).suffix in _KINDS:
+            raise UsageError(
+                f"The arguments of {word!r} cannot be told apart: a quote in them is not closed.",
+                "Quote the whole for your shell: \"train.py --name 'a b'\".",
+            ) from error
         return Path(word), []
     return Path(first), rest
 
@@ -253,8 +259,8 @@ def _named(scripts: Sequence[Script], values: Mapping[str, Any]) -> dict[str, An
     for name, value in values.items():
         plain = name.lstrip("-").replace("-", "_")
         if plain not in known:
-            there = ", ".join(known) or "none"
-            raise UsageError(f"No script takes the option --{plain}.", f"There are: {there}.")
+            there = there_are([*known]) if known else "Write it behind the script, in quotes."
+            raise UsageError(f"No script takes the option --{plain}.", there)
         found[plain] = value
     return found
 

@@ -90,6 +90,31 @@ def archive(files: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
     return buffer.getvalue()
 
 
+#: Makes the run folder $1 of the archive $2. Where others may write, the folders around it are
+#: for all of them to submit in, and sticky: only who has made them can move what others made.
+_MAKE = r"""
+around() {
+    [ ! -d "$1" ] || return 0
+    around "$(dirname -- "$1")" || return
+    mkdir -- "$1" || { [ -d "$1" ]; return; }
+    case $(stat -c %a -- "$(dirname -- "$1")") in
+        *[2367]) chmod 1777 -- "$1" ;;
+        *[2367]?) chmod 1770 -- "$1" ;;
+    esac
+}
+umask 077
+# The clock of a laptop may be wrong: with -m all times are those of the cluster.
+code=1
+# A draft that is there belongs to another submit.
+if [ ! -e "$1" ] && around "$(dirname -- "$1")" && mkdir -- "$1.draft"; then
+    tar -xmof "$2" -C "$1.draft" && mv -- "$1.draft" "$1" && code=0
+    rm -rf -- "$1.draft"
+fi
+rm -f -- "$1.tar"
+exit "$code"
+"""
+
+
 async def create_run_folder(
     runner: Runner, folder: str, files: Mapping[str, bytes], send: Send | None = None
 ) -> None:
@@ -101,25 +126,26 @@ async def create_run_folder(
     large = len(data) > _MAX_WITH_COMMAND_BYTES
     if send is not None and large and await send(data, f"{folder}.tar"):
         data, stdin = b"", f"{folder}.tar"
-    script = (
-        'umask 077; [ ! -e "$1" ] && mkdir -p -- "$(dirname -- "$1")" && '
-        'mkdir -- "$1.draft" && '
-        # The clock of a laptop may be wrong: with -m all times are those of the cluster.
-        'tar -xmof "$2" -C "$1.draft" && mv -- "$1.draft" "$1" || code=1; '
-        'rm -rf -- "$1.draft" "$1.tar"; exit "${code:-0}"'
-    )
     done = await runner.run(
-        ["sh", "-c", script, "sh", folder, stdin],
+        ["sh", "-c", _MAKE, "sh", folder, stdin],
         stdin=data,
         timeout=_UPLOAD_SECONDS,
     )
     if not done.ok:
         raise CommandFailed(
-            f"The run folder {folder!r} could not be made: {done.stderr.strip()[:300]}",
+            f"The run folder {folder!r} could not be made: {_reason(done.stderr)}",
             "Copy the notebook to a folder in which you may write, and submit it there."
             if "ermission denied" in done.stderr or "ead-only" in done.stderr
             else "Is the file system full, or the folder not yours?",
         )
+
+
+def _reason(said: str) -> str:
+    """What tar and mkdir say, in one line; of a full disk they tell for each file."""
+    for words in ("No space left on device", "Disk quota exceeded"):
+        if words in said:
+            return f"{words}."
+    return printable(said.strip(), 300)
 
 
 async def remove_run_folder(runner: Runner, folder: str) -> None:

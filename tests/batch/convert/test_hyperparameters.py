@@ -53,12 +53,19 @@ def settings(conversion: Conversion) -> dict[str, tuple[str, str]]:
         (["for i in range(9):\n  for x in d:\n    loss.backward()"], "epochs", "loop", "9"),
         (["for i in range(9):\n    loss.backward()"], "iterations", "loop", "9"),
         (["def f():\n    loss.backward()", "for t in range(9): f()"], "iterations", "loop", "9"),
+        (
+            ["for i in range(5):\n  for epoch in range(9):\n    loss.backward()"],
+            *("epochs", "loop", "9"),
+        ),
         (["p.add_argument('--lr', '-l', type=float, default=0.1)"], "lr", "option", "0.1"),
         (["p.add_argument('--batch-size', default=8)"], "batch_size", "option", "8"),
         (["torch.manual_seed(0)"], "seed", "argument", "0"),
         (["x = train_test_split(d, random_state=4)"], "random_state", "keyword", "4"),
         (["m = Net(hidden_size=4)"], "hidden_size", "keyword", "4"),
         (["def main():\n    lr = 0.1\n    go(lr)", "main()"], "lr", "local", "0.1"),
+        (["batchsz = 8\nbatchsz = 9\nprint(batchsz)"], "batchsz", "assigned", "9"),
+        (["val_epochs = f(val_epochs=2, epochs=3)"], "epochs", "keyword", "3"),
+        (["d = d.map(f, writer_batch_size=9, batch_size=8)"], "batch_size", "keyword", "8"),
         (["if a:\n    lr = 0.1\nelse:\n    lr = f()\nprint(lr)"], "lr", "assigned", "0.1"),
     ],
 )  # fmt: skip
@@ -80,12 +87,15 @@ def test_one_of_a_kind_has_its_plain_name(
         ["epoch = 0\nlr_decay_every = 3\nsave_epochs = 2", "print(f'{f(lr=0.1)}')"],
         ["lr = 0.1", "lr = 0.2", "lr = f()"],  # none of them is read
         ["for i in range(9): print(i)", "for x in range(3):\n    plot(x)"],
+        ["for fold in range(5):\n  for x in d:\n    loss.backward()"],
+        ["def train(): loss.backward()", "for seed in range(3):\n    train()"],
         ["@torch.jit.script\ndef f(): g(lr=0.1)", "f()"],
         ["class N:\n    def forward(self, x): return F.fit(x, lr=0.1)"],
         ["x = torch.linspace(0, 1, steps=3)\nplt.bar(x, width=0.5)\nplt.plot(x, alpha=0.1)"],
         ["r = Resize(224)\nn = Net(in_channels=3, num_classes=10)\nread(column=3, url='x')"],
         ["def f(lr=0.1): pass", "def f(lr=0.2): pass", "f()"],  # which of the two?
         ["SGD(p, lr=rate())\nlr_list = [0.1, 0.2]"],
+        ["torch.save({'epoch': 80 + 6, 'lr': 0.1, 'model': m.state_dict()}, 'm.pt')"],
     ],
 )
 def test_what_is_no_setting_is_not_offered(cells: list[AnyCell], tmp_path: Path) -> None:
@@ -99,6 +109,7 @@ def test_two_of_a_kind_are_named_after_what_has_them(tmp_path: Path) -> None:
         "test_loader = DataLoader(d, batch_size=1000)",
         "optimizer = SGD(p, lr=0.2)",
         "train(lr=0.3); train(lr=0.4)",
+        "_ = fit(lr=0.5)",
     ]
     assert settings(converted(tmp_path, cells)) == {
         "optimizer.lr.cell2": ("keyword", "0.1"),
@@ -106,6 +117,7 @@ def test_two_of_a_kind_are_named_after_what_has_them(tmp_path: Path) -> None:
         "optimizer.lr.cell3": ("keyword", "0.2"),
         "train.lr.cell4.line1": ("keyword", "0.3"),
         "train.lr.cell4.line1.2": ("keyword", "0.4"),
+        "fit.lr": ("keyword", "0.5"),
         "bs": ("constant", "4"),
         "test_loader.batch_size": ("keyword", "1000"),
     }

@@ -22,7 +22,7 @@ from tests.batch.notebooks import converted, notebook, run_script, write_noteboo
     ("content", "words"),
     [
         ("{broken", "not valid JSON"),
-        ("", "not valid JSON"),
+        ("", "it is empty"),
         ("[1]", "no format number"),
         ('{"nbformat": "4"}', "no format number"),
         ('{"nbformat": 9, "cells": []}', "format 9 is not known"),

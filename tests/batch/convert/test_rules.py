@@ -16,6 +16,7 @@ from tests.batch.notebooks import AnyCell, Code, Text, converted, run_script, wr
     [
         ("%nosuchmagic a b", "%nosuchmagic is not known"),
         ("x = 1\n%%nosuchcell\nx", "%nosuchcell is not known"),
+        ("y = 0\n%%time\nx = 1", "%%time stands below the first line"),
         ("%%R\nx <- 1", "another language"),
         ("%debug f(1)", "nobody is there"),
         ("import ipywidgets as w\nclass Own(w.DOMWidget): pass", "control of the notebook's own"),
@@ -48,7 +49,7 @@ def test_every_magic_and_shell_line_is_in_the_report(tmp_path: Path) -> None:
     cells: list[AnyCell] = [
         "%matplotlib inline\nimport os\n\n!ls\nx = !ls\n%cd ..",
         "print('''\n%not a magic\n''')\nfor i in x:\n    !echo {i}\n    %time y = 1\nx?",
-        "%%time\nx\n!echo inside",
+        "%%time  # with what it takes\nx\n!echo inside",
         "%%bash\necho",
         "ls",
         "%load_ext tensorboard\n# != and !\n%tensorboard --logdir x\n"

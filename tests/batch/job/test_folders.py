@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,8 @@ from jupyter_hpc.batch.convert.report import Conversion
 from jupyter_hpc.batch.job.model import OwnFolder, Staging
 from jupyter_hpc.batch.paths.outside import levels_above
 from jupyter_hpc.batch.paths.written import written_paths
-from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
+from jupyter_hpc.batch.runtime.job.folder import Mirror
+from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
 from jupyter_hpc.batch.runtime.job.scratch import NoRoom, choose_scratch_root, why_unsafe
 from jupyter_hpc.batch.submit.folders import CodeOfRun, overwritten_files, own_folder
 from jupyter_hpc.batch.submit.missing import missing_files
@@ -91,6 +93,29 @@ def test_after_many_copies_whole_folders_are_links_unless_they_may_be_written(
         "a": "folder", "a/1.txt": "copied", "a/deep": "folder", "a/deep/2.txt": "copied",
         "b": "linked", "logs": "folder", "logs/old.txt": "linked",
         "runs": "folder", "runs/first": "folder", "runs/first/log.txt": "copied", "z.txt": "linked",
+    }  # fmt: skip
+
+
+def test_a_folder_of_data_is_no_link_where_a_file_in_it_may_be_written(tmp_path: Path) -> None:
+    source = tmp_path / "project"
+    fill(
+        source, {f"{folder}/{n}.png": 300 for folder in ("images", "runs/first") for n in range(9)}
+    )
+    fill(source, {"runs/first/best.pt": 300, "runs/first/e5.pt": 300})
+    code = "torch.save(m, os.path.join(given(), 'best.pt'))"
+    found = mirrored(source, tmp_path / "own", code)
+    assert (found["images"], found["runs"], found["runs/first"]) == ("linked", "folder", "folder")
+    assert (found["runs/first/best.pt"], found["runs/first/e5.pt"]) == ("copied", "linked")
+
+
+def test_there_are_no_copies_of_keys(tmp_path: Path) -> None:
+    source = tmp_path / "home"
+    fill(
+        source, {".ssh/id_ed25519": 1, ".netrc": 1, ".config/gh/hosts": 1, ".env": 1, "a/.ssh/x": 1}
+    )
+    assert mirrored(source, tmp_path / "own") == {
+        ".ssh": "linked", ".netrc": "linked", ".config": "linked", ".env": "copied",
+        "a": "folder", "a/.ssh": "linked",
     }  # fmt: skip
 
 
@@ -370,6 +395,22 @@ def test_a_place_counts_only_if_nobody_else_can_swap_it(
     assert f"{link} belongs to nobody" in why_unsafe(str(link / "c"))
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root's folders have root's group")
+def test_a_place_that_a_list_opens_to_others_does_not_count(tmp_path: Path) -> None:
+    place = tmp_path / "a"
+    place.mkdir()
+    # As `setfacl -m u:65534:rwx` writes it: owner, the user, group, mask, others.
+    rows = [(1, 7, -1), (2, 7, 65534), (4, 5, -1), (16, 7, -1), (32, 5, -1)]
+    packed = b"".join(struct.pack("<HHi", *row) for row in rows)
+    try:
+        os.setxattr(place, "system.posix_acl_access", struct.pack("<I", 2) + packed)
+    except OSError as error:
+        pytest.skip(f"this file system keeps no such lists ({error})")
+    assert f"others can replace what is in {place}" in why_unsafe(str(place))
+    place.chmod(0o1775)
+    assert why_unsafe(str(place)) == ""
+
+
 def test_why_another_place_was_taken_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -455,3 +496,29 @@ def test_a_list_names_nothing_that_is_back(tmp_path: Path) -> None:
     assert job.run_to_end() == 74, job.log()
     rows = (job.run / "output" / "files" / "MISSING.txt").read_text().splitlines()[1:]
     assert [row.split("\t")[0] for row in rows] == ["b.txt"] and job.files()["a.txt"] == b"a"
+
+
+async def test_the_name_of_a_missing_file_stays_in_its_row(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    name = "a\nb.txt\tnot copied yet\x1b[2J"
+    cells = [
+        f"import os\nname = {name!r}\nopen(name, 'w').close()\n"
+        "os.makedirs(os.environ['JUPYTER_HPC_OUTPUT'] + '/files/' + name + '/x')"
+    ]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells), interval=600)
+    assert job.run_to_end() == 74, job.log()
+    _, row = (job.run / "output" / "files" / "MISSING.txt").read_text().splitlines()
+    assert row.startswith("a\\nb.txt\\tnot copied yet\\x1b[2J\tIs a directory\t")
+    await note_run(runner, "7", str(job.run))
+    assert (await missing_files(runner, ["7"]))["7"].count == 1
+
+
+def test_a_log_that_cannot_be_written_costs_no_file(tmp_path: Path) -> None:
+    """Where log and results are on one full disk, nothing may end with the log."""
+    cells = ["open('a.txt', 'w').write('a')\nimport os\nos.symlink('/etc/hosts', 'out')"]
+    job = LocalJob(tmp_path, converted(tmp_path / "s", cells), gpus=1)
+    (job.run / "logs" / "7.out").symlink_to("/dev/full")
+    job.start()
+    assert job.wait() == 0 and job.files()["a.txt"] == b"a"
+    assert (job.run / "output" / "DONE").exists() and list(job.scratch.iterdir()) == []

@@ -12,6 +12,7 @@ import pytest
 
 from jupyter_hpc.batch.job.model import OwnFolder
 from jupyter_hpc.batch.runtime.job.progress import begin_part, end_part
+from jupyter_hpc.batch.runtime.job.run_table import RunRow
 from tests.batch.jobs import LocalJob
 from tests.batch.notebooks import converted
 
@@ -72,6 +73,8 @@ def test_the_last_part_of_each_kind(tmp_path: Path) -> None:
     assert job.ended_with == 0 and (job.run / "output" / "DONE").exists() and not job.called()
     job = part(tmp_path / "done", {}, 3, chain=3, until="done")
     assert "is not done" in job.log() and not (job.run / "output" / "DONE").exists()
+    assert job.ended_with == 0 and job.state()["code"] == 85, "it would go on"
+    assert RunRow(job.run).state == "stopped"
     job = part(tmp_path / "exit", {"CODE": 85}, 3, chain=3)
     assert job.ended_with == 0 and "more parts" in job.state()["rest"] and not job.called()
 

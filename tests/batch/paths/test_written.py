@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -50,6 +51,37 @@ SEEN = {
     ],
     "np.save('../models/w.npy', x)": ["../models/w.npy"],
     "np.save('/project/w.npy', x)": ["/project/w.npy"],
+    # Of a job, whatever stands in for it in a session.
+    "d = os.environ.get('JUPYTER_HPC_CHECKPOINTS', 'ckpt')\nnp.save(d + '/w.npy', x)": [
+        "$JUPYTER_HPC_CHECKPOINTS/w.npy",
+    ],
+    "np.save(os.path.join(os.environ['JUPYTER_HPC_OUTPUT'], 'w.npy'), x)": [
+        "$JUPYTER_HPC_OUTPUT/w.npy",
+    ],
+    "np.save(os.environ.get('PLACE', 'here') + '/w.npy', x)": ["*/w.npy"],
+    "accelerator.save_state('ckpt')": ["ckpt/**"],
+    "OmegaConf.save(cfg, 'a.yaml')": ["a.yaml"],
+    "np.lib.format.open_memmap('a.npy', mode='w+')": ["a.npy"],
+    # Behind a dot or a key.
+    "class Stop:\n    def __init__(self, path='best.pt'):\n        self.path = path\n"
+    "    def save(self, m):\n        torch.save(m, self.path)\nStop()\nStop(path='mine.pt')": [
+        *("best.pt", "mine.pt"),
+    ],
+    "class CFG:\n    out = 'm.pt'\ntorch.save(m, CFG.out)": ["m.pt"],
+    "class A:\n    def __init__(self):\n        self.p = 'm.pt'\nclass B(A, B):\n"
+    "    def f(self):\n        torch.save(m, self.p)": ["m.pt"],
+    "class C:\n    out: str = 'm.pt'\nconfig = C()\nconfig.log = 'l.txt'\n"
+    "torch.save(m, config.out)\nopen(config.log, 'w')": ["m.pt", "l.txt"],
+    "class D:\n    def __init__(self, out='ckpt'):\n        self.out = Path(out)\n"
+    "    def go(self, n):\n        torch.save(m, self.out / f'e{n}.pt')\nD().go(1)": ["ckpt/e1.pt"],
+    "cfg = {'out': {'w': 'm.pt'}}\ncfg['log'] = 'l.txt'\ndef go(c):\n"
+    "    torch.save(m, c['out']['w'])\n    open(c['log'], 'w')\ngo(cfg)": ["m.pt", "l.txt"],
+    "args = SimpleNamespace(out='m.pt')\ntorch.save(m, args.out)": ["m.pt"],
+    "cfg = edict({'out': 'm.pt'})\ntorch.save(m, cfg.out)": ["m.pt"],
+    "cfg = dict(out='m.pt')\ntorch.save(m, Namespace(**cfg).out)": ["m.pt"],
+    "p.add_argument('-o', '--out-file', default='m.pt')\nargs, _ = p.parse_known_args()\n"
+    "torch.save(m, args.out_file)": ["m.pt"],
+    "x = 'a'\nx = x + 'b'\ny = y + x\nnp.save(x, 1)": ["a.npy", "*b.npy"],
 }
 
 NOT_SEEN = [
@@ -67,6 +99,9 @@ NOT_SEEN = [
     "MNIST('data', download=True)",
     "x = 'a > b.txt'",
     "this is no Python",
+    "class A:\n    def __init__(self):\n        self.p = 'a'\n"
+    "class B:\n    def f(self):\n        torch.save(m, self.p)",
+    "cfg = {'data': 'a.csv'}\ntorch.save(m, cfg['out'])",
 ]
 
 
@@ -85,6 +120,17 @@ def test_what_is_read_is_not(code: str) -> None:
     assert shown(code) == []
 
 
+def test_names_that_are_made_of_each_other_take_no_time() -> None:
+    names = [
+        f"a{n} = a{(n + 1) % 9} + a{(n + 2) % 9}\n"
+        f"a{n} = os.path.join(a{(n + 3) % 9}, c['k'], a{(n + 5) % 9})\nc['k'] = c['k'] + a{n}"
+        for n in range(9)
+    ]
+    start = time.process_time()
+    written_paths("\n".join(["c = {'k': 'x'}", *names, "np.save(a0, 1)\nnp.save(c['k'], 1)"]))
+    assert time.process_time() - start < 1
+
+
 def test_a_converted_notebook_with_magics_and_shell_lines_names_its_cells() -> None:
     cells = [
         "OUT = 'res'\nlr = 0.1",
@@ -100,6 +146,25 @@ def test_a_converted_notebook_with_magics_and_shell_lines_names_its_cells() -> N
     }  # fmt: skip
     runs = {each.path for each in written_paths(script, {"lr": [0.2, 0.3], "OUT": ["o"]})}
     assert {"o/a.txt", "o/w_0.2.npy", "o/w_0.3.npy"} <= runs and "res/a.txt" not in runs
+
+
+@pytest.mark.parametrize(
+    ("line", "paths"),
+    [
+        ("mv a.txt out  # to the folder", ["out", "out/a.txt"]),
+        ("cp -r in/a b '#c'", ["#c", "#c/a", "#c/b"]),
+        ("tar -xzf a.tgz -C data", ["data"]),
+        ("tar xf a.tar -C data; tar --extract --file b -C more", ["data", "more"]),
+        ("tar -cf a.tar -C data .", []),
+        ("tar czf a.tgz -C data x", []),
+        ("sed -i 's/a/b/' c.txt", ["c.txt"]),
+        ("sed 's/a/b/' c.txt", []),
+        ("gunzip a.csv.gz", ["a.csv"]),
+        ("echo x # > a.txt", []),
+    ],
+)
+def test_what_shell_lines_write(line: str, paths: list[str]) -> None:
+    assert [each.path for each in written_paths(f"os.system({line!r})")] == paths
 
 
 def test_code_that_goes_elsewhere_writes_there() -> None:

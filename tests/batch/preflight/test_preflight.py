@@ -73,7 +73,7 @@ def look(tmp_path: Path) -> Look:
             made, notebook_sources(parsed), conversion.script, frozenset(), folder, sent,
             requirements,
         )  # fmt: skip
-        return await preflight(subject, runner)
+        return (await preflight(subject, runner)).findings
 
     return run
 
@@ -126,6 +126,12 @@ async def test_files_that_are_named_and_absent(look: Look) -> None:
     found = await look(cells)
     assert shown(found) == ["error inputs cell 3", "error inputs cell 1", "warning inputs cell 2"]
     assert "gone.csv is read, and there is no such file" in found[1].message
+    # Which of several it is, only the run knows.
+    either = ["p = 'a.csv' if f() else 'b.csv'\nopen(p)\nf = lambda: 1"]
+    assert shown(await look(either)) == ["warning inputs cell 1"] * 2
+    assert shown(await look(["c = {'data': 'gone.csv'}\nopen(c['data'])"])) == [
+        *["error inputs cell 1"],
+    ]
     # What a command may bring is not known.
     assert shown(await look(["!wget -q address", "open('gone.csv')"])) == ["warning inputs cell 2"]
 
@@ -163,6 +169,8 @@ async def test_modules_and_setup_lines_that_fail(look: Look, tmp_path: Path) -> 
     assert shown(found) == ["error modules"]
     assert "no module 'cuda/13'" in found[0].message and "unknown module" in found[0].message
     assert found[0].hint == "There are: cuda/11, cuda/12."
+    (found_none,) = await look(["x = 1"], Environment(modules=("cuda/12",)))
+    assert "cannot be loaded: the cluster has no command module" in found_none.message
     found = await look(["x = 1"], Environment(setup=("echo gone >&2; false",)))
     assert shown(found) == ["error setup"]
     assert "code 1: echo gone >&2; false: gone." in found[0].message

@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_hpc.batch.runtime.script import children
 from tests.batch.notebooks import AnyCell, converted, run_script
+from tests.batch.runtime.newest_python import newest_python
 
 START = """
 import multiprocessing as mp, os
@@ -24,7 +25,8 @@ CELLS: list[AnyCell] = [
     "@dataclass\nclass Point:\n    x: int\n    y: int = FACTOR",
     "origin = Point(1)\nlocked = open('runs')\nhuge = 'x' * 17_000_000\n"
     "def f(n):\n    return n * FACTOR + table['a'] + origin.y + math.floor(rate(lr=0.5))\n"
-    "def rate(lr): return lr\ndef other(): return locked, huge",
+    "def rate(lr): return lr\ndef other(): return locked, huge\n"
+    "own = open('runs')\ndef arguments(own): return [own for n in own]",
     "def outer(n):\n    with ProcessPoolExecutor(1) as inner:\n"
     "        return list(inner.map(f, [n]))[0]",
     "with ProcessPoolExecutor(2) as pool:\n    print(list(pool.map(f, [1, 2])))\n"
@@ -44,7 +46,22 @@ def test_a_new_process_knows_the_definitions_and_runs_nothing(method: str, tmp_p
     assert ran.outputs[7].text == "."
     for words in ("do not get locked", "do not get huge, which functions of the cells read: too"):
         assert ran.stderr.count(words) == 1
+    assert "do not get own" not in ran.stderr, "it is the name of an argument, too"
     assert not list(tmp_path.rglob("jupyter-hpc-child-*"))
+
+
+def test_the_processes_of_the_newest_python_as_it_starts_them_by_itself(tmp_path: Path) -> None:
+    """Since 3.14 that is forkserver; no notebook asks for it."""
+    python, version = newest_python(tmp_path)
+    assert version >= (3, 14)
+    start = START.replace("mp.set_start_method(METHOD)", "print(mp.get_start_method())")
+    settings = ["--set=FACTOR=10", "--set=lr=2"]
+    conversion = converted(tmp_path, [start, *CELLS])
+    ran = run_script(conversion, tmp_path / "s", settings, python=python)
+    assert ran.code == 0, ran.stderr
+    assert ran.outputs[1].text == "forkserver"
+    assert ran.outputs[6].text == "[23, 33]\n[Point(x=5, y=10)]\n[23]"
+    assert ran.outputs[7].text == "."
 
 
 def test_a_failure_in_a_new_process_is_that_of_the_notebook(tmp_path: Path) -> None:

@@ -64,12 +64,20 @@ def test_settings_and_sweeps_are_read_and_typed(tmp_path: Path) -> None:
             parse_setting(text)
     with pytest.raises(UsageError):
         parse_sweep("a=")
+    with pytest.raises(UsageError, match="a quote that is not closed"):
+        parse_sweep("name=it's,other")
+    assert parse_sweep('name="it\'s",other') == ("name", ['"it\'s"', "other"])
     conversion = converted(tmp_path, ["lr = 0.1\nn = 3", "lr, n"])
     assert typed(conversion, "lr", "1") == 1.0
     with pytest.raises(UsageError, match="n must be a whole number, not 'x'"):
         typed(conversion, "n", "x")
     with pytest.raises(UsageError, match="There are: lr, n"):
         named(conversion, {"m": "1"})
+    with pytest.raises(UsageError, match="It has none: write"):
+        named(converted(tmp_path, ["print(1)"]), {"m": "1"})
+    names = [f"x{n} = {n}\nprint(x{n})" for n in range(30)]
+    with pytest.raises(UsageError, match=r"x0, .*, x19 and 10 more\."):
+        named(converted(tmp_path, list(names)), {"m": "1"})
     assert named(conversion, {"LR": "1", "n": 2}) == {"lr": "1", "n": 2}
     with pytest.raises(UsageError, match="lr is given twice"):
         named(conversion, {"LR": "1", "lr": 2})
@@ -135,6 +143,8 @@ async def test_what_can_be_known_to_be_wrong_is_said_before_the_queue(
         await prepare(path, building, runner, None)
     with pytest.raises(UsageError, match="no profile of this cluster"):
         submit_options(Choices(preset="big"), None, here=True)
+    with pytest.raises(UsageError, match="to be 'h100', and the job asks for none"):
+        submit_options(Choices(request={"gpu_type": "h100", "gpus": 0}), None, here=True)
     with pytest.raises(UsageError, match=r"^--time is 'banana'"):
         submit_options(Choices(request={"time": "banana"}), None, here=True)
     with pytest.raises(UsageError, match=r"caf\\udce9' is not UTF-8"):

@@ -226,12 +226,12 @@ async def test_what_is_not_back_is_counted_by_job_and_task(
     assert {job: missing.count for job, missing in found.items()} == {"5": 4, "5_2": 3, "6_1": 0}
     folder = f"{sweep}/output"
     assert str(found["5_2"]) == (
-        f"3 files of job 5_2 are not back from scratch; {folder}/2/files-n2/MISSING.txt and "
+        f"3 files of job 5_2 are not back from scratch (y); {folder}/2/files-n2/MISSING.txt and "
         "1 more name them."
     )
     assert str(found["6_1"]).startswith("Not all files of job 6 are back from scratch, and")
     one = (await missing_files(runner, ["5_3"]))["5_3"]
-    assert str(one).startswith("1 file of job 5_3 is not back from scratch;")
+    assert str(one).startswith("1 file of job 5_3 is not back from scratch (y);")
 
 
 def test_the_table_of_runs(tmp_path: Path) -> None:
@@ -315,6 +315,6 @@ async def test_where_files_of_a_killed_job_were_left_is_said_once_it_is_over(
     found = await missing_files(runner, ["5_1", "5_2"], over={"5_1", "5_2"})
     assert list(found) == ["5_2"]
     assert str(found["5_2"]) == (
-        "Job 5_2 ended before its files were back from scratch; what is missing was left in "
+        "Job 5_2 ended before all of its files were back from scratch; what is missing was left in "
         "n1:/scratch/a b/x."
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import time
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,12 @@ async def test_a_run_folder_appears_whole_or_not_at_all(
         await create_run_folder(runner, str(folder), {"a.sh": b"other"})
     assert (folder / "a.sh").read_bytes() == b"#!/bin/sh\n"
     assert [entry.name for entry in folder.parent.iterdir()] == ["run it's"]
+    others = tmp_path / "deep" / "other.draft"  # of a submit that is under way
+    others.mkdir()
+    (others / "a.sh").touch()
+    with pytest.raises(CommandFailed):
+        await create_run_folder(runner, str(tmp_path / "deep" / "other"), {"a.sh": b"mine"})
+    assert (others / "a.sh").exists()
 
 
 async def test_the_times_of_a_run_folder_are_those_of_the_cluster(
@@ -120,3 +129,24 @@ async def test_much_data_is_sent_as_a_file_which_does_not_stay(
     assert len(sent) == 4
     found = sorted(path.name for path in tmp_path.iterdir())
     assert found == ["run-False", "run-True", "small"]
+
+
+async def test_what_a_run_was_made_for_names_what_it_ran_in(tmp_path: Path) -> None:
+    """Python and the packages that are imported, as they were when the job was submitted."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (tmp_path / "bin/python3").chmod(0o755)
+    path = tmp_path / "a.ipynb"
+    write_notebook(path, ["import click, yaml, json, no_such_package"])
+    runner = LocalRunner({"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path)})
+    prepared = await prepare(path, SubmitOptions(), runner, None)
+    asked = json.loads(prepared.files["run.json"])
+    assert asked["notebook"] == "a.ipynb"
+    assert asked["environment"] == {
+        "python": "{}.{}".format(*sys.version_info[:2]),
+        "packages": {name: metadata.version(name) for name in ("click", "pyyaml")},
+        "modules": [],
+    }
+    (tmp_path / "bin/python3").write_text("#!/bin/sh\nexit 1\n")
+    unseen = await prepare(path, SubmitOptions(), runner, None)
+    assert "environment" not in json.loads(unseen.files["run.json"])

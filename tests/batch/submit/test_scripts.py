@@ -150,6 +150,8 @@ async def test_what_is_done_is_not_done_again_after_a_requeue(folder: Path, tmp_
     [
         (["gone.py"], {}, "no script 'gone.py'"),
         (["train.py", "notes.txt"], {}, "is no script"),
+        (["train.py --name 'a b"], {}, "a quote in them is not closed"),
+        (["predict.py"], {"settings": {"lr": "1"}}, "Write it behind the script, in quotes."),
         (["train.py", "other.ipynb"], {}, "a notebook runs alone"),
         (["wrong.py"], {}, "wrong.py, line 2 is not valid Python"),
         (["train.py"], {"settings": {"lr": "1"}}, "There are: learning_rate, amp, fail."),

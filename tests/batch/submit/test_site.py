@@ -86,6 +86,22 @@ def test_tasks_of_the_profile_share_the_node_s_cpus() -> None:
     assert own.tasks_per_node == 1
 
 
+def test_cpus_and_memory_can_be_left_to_the_cluster() -> None:
+    """Some sites derive them from the GPUs, and refuse a job that says them."""
+
+    def lines(site: Profile, **request: object) -> str:
+        options = submit_options(Choices(request=request), site, here=False)
+        return script_text(BatchJob("a.ipynb", "/run", "/work", request=options.request))
+
+    usual = lines(SITE)
+    assert "#SBATCH --cpus-per-task=6\n" in usual and "#SBATCH --mem=32000M\n" in usual
+    derived = profile(allocation={"cpus": "cluster", "memory": "cluster", "gpus": 1})
+    for text in (lines(SITE, cpus="cluster", memory="cluster"), lines(derived)):
+        assert "#SBATCH --cpus-per-task" not in text and "#SBATCH --mem" not in text
+        assert "#SBATCH --gpus" in text
+    assert "#SBATCH --mem=8G\n" in lines(derived, memory="8G")
+
+
 async def test_runs_lie_where_nodes_can_write(
     tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

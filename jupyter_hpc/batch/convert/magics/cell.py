@@ -28,7 +28,8 @@ SHOW = f"{API}.show"
 
 
 def _time(use: Use, context: CellContext, line: int) -> Action:
-    if without_options(use.line, "").strip():
+    # IPython refuses a comment as well; what is meant is plain.
+    if without_options(use.line, "").strip().partition("#")[0]:
         raise Refused("%%time cannot have code on its own line.", "Move it to the next line.")
     return timed_block(use.body, use, context)
 

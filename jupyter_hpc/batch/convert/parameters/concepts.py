@@ -41,9 +41,9 @@ _NOT_RATE = frozenset(
 )
 _NOT_LENGTH = frozenset(
     """print log save eval every interval freq frequency warmup start best last patience decay
-    per size current loss acc accuracy test validate checkpoint begin first ckpt show display plot
-    update sample len length time seconds step idx index id early stop stopping anneal annealing
-    each verbose from resume init initial swa end""".split()  # noqa: SIM905 - a word list
+    per size current loss acc accuracy test validate validation valid val checkpoint begin first
+    ckpt show display plot update sample len length time seconds step idx index id early stop
+    stopping anneal annealing each verbose from resume init initial swa end""".split()  # noqa: SIM905 - a word list
 )
 _EPOCHS = frozenset({"epoch", "epochs", "nepoch", "nepochs"})
 _TURNS = frozenset({"iters", "iterations", "niters", "niter", "iteration", "iter"})
@@ -115,7 +115,9 @@ def _is_length(words: list[str], known: set[str]) -> bool:
 
 
 def _is_batch(words: list[str], known: set[str], pairs: set[tuple[str, str]]) -> bool:
-    if known & {"batchsize", "bsz", "bsize", "minibatchsize"}:
+    if "writer" in known:  # of `datasets`: how many rows are written to its file at once
+        return False
+    if known & {"batchsize", "batchsz", "bsz", "bsize", "minibatchsize"}:
         return True
     if ("batch", "size") in pairs or ("batch", "sz") in pairs or ("minibatch", "size") in pairs:
         return True

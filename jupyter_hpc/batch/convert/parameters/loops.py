@@ -11,6 +11,21 @@ from jupyter_hpc.batch.convert.parameters.constants import constant
 from jupyter_hpc.batch.convert.parameters.signatures import Function, dotted
 
 _EPOCH_WORDS = frozenset({"epoch", "epochs", "ep"})
+#: What a loop around whole trainings counts.
+_WHOLE_TRAININGS = frozenset(
+    {
+        "experiment",
+        "fold",
+        "rep",
+        "repeat",
+        "repetition",
+        "restart",
+        "run",
+        "seed",
+        "split",
+        "trial",
+    }
+)
 #: `run.epochs(9)` of jupyter_hpc.training, which counts as range() does.
 _OF_THE_KIT = "epochs"
 _RANGES = frozenset({"range", "trange", "tnrange", "tqdm_notebook_range"})
@@ -70,9 +85,10 @@ def _passes(node: ast.AST, training: Training) -> bool:
 
 def turns(node: ast.For | ast.AsyncFor, training: Training) -> Turns | None:
     """What a loop is for a training; None if it is no part of one."""
-    named = bool(_EPOCH_WORDS & set(words_of(ast.unparse(node.target))))
+    words = set(words_of(ast.unparse(node.target)))
+    named = bool(_EPOCH_WORDS & words)
     body = ast.Module(node.body, [])
-    if not named and not _trains(body, training.all):
+    if not named and (not _trains(body, training.all) or _is_around(words, body)):
         return None
     whole = _passes(body, training) or bool(_called(body) & training.passes)
     name = "epochs" if named or whole else "iterations"
@@ -80,6 +96,14 @@ def turns(node: ast.For | ast.AsyncFor, training: Training) -> Turns | None:
     if call is None:
         return Turns(name, None) if named else None
     return _counted(name, call)
+
+
+def _is_around(words: set[str], body: ast.Module) -> bool:
+    """Whether a loop turns once for a whole training, such as a fold of a cross-validation."""
+    inner = (node for node in ast.walk(body) if isinstance(node, ast.For))
+    return bool(words & _WHOLE_TRAININGS) or any(
+        _EPOCH_WORDS & set(words_of(ast.unparse(node.target))) for node in inner
+    )
 
 
 def _range_of(node: ast.expr) -> ast.Call | None:

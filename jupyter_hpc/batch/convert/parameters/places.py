@@ -125,7 +125,7 @@ class Finder:
                 yield from self._assigned(target, value, scope)
         owner = ""
         for part in targets:
-            owner = owner or dotted(_holder(part)).rpartition(".")[2]
+            owner = owner or dotted(_holder(part)).rpartition(".")[2].strip("_")
         yield from self._visit(node.value, replace(scope, target=owner))
 
     def _assigned(self, target: ast.expr, value: ast.expr, scope: _Scope) -> Iterator[Occurrence]:
@@ -190,6 +190,8 @@ class Finder:
         yield from self._children(node, scope)
 
     def _dictionary(self, node: ast.Dict, scope: _Scope) -> Iterator[Occurrence]:
+        if any(_is_state(value) for value in node.values):
+            return  # what a checkpoint notes beside the weights sets nothing
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 owner = scope.target or scope.function or scope.class_
@@ -227,6 +229,10 @@ def _holder(node: ast.expr) -> ast.expr:
     if isinstance(node, ast.Tuple | ast.List) and node.elts:
         return _holder(node.elts[0])
     return node
+
+
+def _is_state(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and dotted(node.func).endswith("state_dict")
 
 
 def _is_compiled(node: Function) -> bool:

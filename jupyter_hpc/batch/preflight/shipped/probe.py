@@ -25,6 +25,21 @@ def has(module: str) -> bool:
         return module in sys.modules
 
 
+def versions(distributions: list[str]) -> dict[str, str]:
+    """The installed ones; none where Python is too old to tell."""
+    found: dict[str, str] = {}
+    for name in distributions:
+        try:
+            from importlib import metadata  # since 3.8
+
+            version: str | None = metadata.version(name)
+        except (ImportError, OSError, ValueError, KeyError, TypeError):
+            continue  # not installed under that name, or its folder is damaged
+        if version:
+            found[name] = version
+    return found
+
+
 def state(path: str) -> bool | None:
     """Whether a path is there; None if it is of a disk that only the nodes have."""
     full = os.path.expandvars(os.path.expanduser(path))
@@ -105,6 +120,7 @@ def main() -> None:
         "version": ".".join(map(str, sys.version_info[:2])),
         "missing": [module for module in question["modules"] if not has(module)],
         "paths": {path: state(path) for path in question["paths"]},
+        "versions": versions(question["distributions"]),
         "unset": [name for name in question["variables"] if not os.environ.get(name)],
     }
     if question["build"]:

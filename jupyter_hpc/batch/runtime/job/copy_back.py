@@ -187,10 +187,11 @@ class CopyBack:
         """Keep the list of files that are not back where a person looks for it."""
         why = {**self.problems, **dict.fromkeys(waiting, "not copied yet")}
         rows = [
-            f"{name}\t{why[name]}\t{self.where}\t{_column(states.get(name))}"
+            f"{_in_a_row(name)}\t{why[name]}\t{self.where}\t{_column(states.get(name))}"
             for name in sorted(why)
         ]
-        rows += [row for name, row in self.lost.items() if name not in {*why, *self.done}]
+        known = {_in_a_row(name) for name in (*why, *self.done)}
+        rows += [row for name, row in self.lost.items() if name not in known]
         path = self.results / MISSING
         try:
             if rows:
@@ -237,6 +238,11 @@ class CopyBack:
 def _place(item: tuple[str, tuple[Any, ...]]) -> tuple[int, int]:
     state = item[1]
     return _ORDER[state[0]], state[1] if state[0] == "file" else 0
+
+
+def _in_a_row(name: str) -> str:
+    """A name that stays in its column: it may hold ends of lines, tabs and worse."""
+    return "".join(char if char >= " " and char != "\x7f" else repr(char)[1:-1] for char in name)
 
 
 def _column(state: tuple[Any, ...] | None) -> str:

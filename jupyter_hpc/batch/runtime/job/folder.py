@@ -13,86 +13,21 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
 from jupyter_hpc.batch.runtime.job.linked import linked_state
-from jupyter_hpc.batch.runtime.job.patterns import lies_below, matches
+from jupyter_hpc.batch.runtime.job.patterns import lies_below
 
 #: Nobody reads these from a notebook; the runs of all jobs are in the third.
 _LEFT_OUT = {".ipynb_checkpoints", "__pycache__", "hpc-batch", ".hpc-batch"}
+#: Of keys and passwords, in a notebook's folder that is a home, there are no copies.
+_PRIVATE = {".ssh", ".gnupg", ".aws", ".kube", ".docker", ".config", ".netrc", ".git-credentials"}
+_PRIVATE |= {".pgpass", ".pypirc", ".vault-token", ".kaggle", ".huggingface"}
 #: More small files than this in all are linked, and folders of them as a whole: each file and
 #: each link is work for the file server.
 _MAX_COPIES = 1000
 
-
-class FolderPlan:
-    """What the job's files say about the folder of a run."""
-
-    def __init__(self, content: dict[str, Any]) -> None:
-        #: The notebook's folder.
-        self.source: str = content["source"]
-        #: So many folders around it can be reached by `..` as well.
-        self.levels: int = content.get("levels", 0)
-        #: What lies around it is not mirrored: the notebook came from a laptop.
-        self.alone: bool = content.get("alone", False)
-        #: Files up to this size are copied.
-        self.small_bytes: int = content["small_bytes"]
-        #: A folder with more files or bytes than this is data.
-        self.data_files: int = content["data_files"]
-        self.data_bytes: int = content["data_bytes"]
-        #: So many bytes of files that will be written are copied, however large they are.
-        self.written_bytes: int = content["written_bytes"]
-        parts = [part for part in self.source.split("/") if part]
-        self.levels = min(self.levels, max(0, len(parts) - 1))
-        #: The notebook's folder as seen from the top of what is mirrored.
-        self.inner: str = "/".join(parts[len(parts) - self.levels :])
-        self.written: list[dict[str, str]] = [
-            {"path": _seen_from(self.inner, item["path"]), "effect": item["effect"]}
-            for item in content.get("written", [])
-        ]
-
-        #: Of these the paths that lead out of the run's folder wherever that is.
-        self.outside: list[str] = [
-            os.path.expanduser(item["path"])
-            for item in self.written
-            if item["path"].startswith(("/", "~")) and item["effect"] != "folder"
-        ]
-
-    def top(self) -> str:
-        return os.path.normpath(os.path.join(self.source, *[".."] * self.levels))
-
-    def writes_file(self, name: str) -> bool:
-        """Whether the code is seen to write this file."""
-        return any(_covers(item, name) for item in self.written)
-
-    def writes_into(self, name: str, certain: bool = False) -> bool:
-        """Whether the code is seen to write the folder, or something in it.
-
-        `certain` leaves out paths of which not even a part of this folder's name is known.
-        """
-        return any(_reaches(item, name, certain) for item in self.written)
-
-
-def _seen_from(inner: str, path: str) -> str:
-    return path if path.startswith("~") else os.path.normpath(os.path.join(inner, path))
-
-
-def _covers(item: dict[str, str], name: str) -> bool:
-    if item["effect"] == "folder":
-        return False
-    if matches(name, item["path"]):
-        return True
-    return item["effect"] == "below" and lies_below(name, item["path"])
-
-
-def _reaches(item: dict[str, str], name: str, certain: bool) -> bool:
-    path, effect = item["path"], item["effect"]
-    if effect == "below" and (matches(name, path) or lies_below(name, path)):
-        return True
-    parts = path.split("/")
-    depth = name.count("/") + 1
-    folders = parts if effect != "file" else parts[:-1]
-    if len(folders) < depth or not matches(name, "/".join(folders[:depth])):
-        return False
-    return not (certain and "*" in folders[:depth])
+#: So many entries of a folder are compared with names that are not known in full.
+_MAX_LOOKED_AT = 20_000
 
 
 class Mirror:
@@ -110,6 +45,8 @@ class Mirror:
         self.left_out: list[str] = []
         self.copied = 0
         self._room = plan.written_bytes
+        #: Whether the code writes into a folder whose name is not known.
+        self._unsure = any("*" in os.path.dirname(item["path"]) for item in plan.written)
         self._listed: dict[str, list[Any]] = {}
         #: Folders that are new: nothing can be in the way there.
         self._new: set[str] = set()
@@ -159,7 +96,7 @@ class Mirror:
             own = _below(name, entry.name)
             if entry.name in _LEFT_OUT or own in self.leave:
                 continue
-            with contextlib.suppress(OSError):  # it may be gone by now, or closed to us
+            with contextlib.suppress(FileNotFoundError, PermissionError):  # gone, closed to us
                 self._entry(entry, own)
 
     def _entry(self, entry: Any, own: str) -> None:
@@ -178,10 +115,14 @@ class Mirror:
             info = entry.stat()
             if self.plan.writes_file(own):
                 self._copy_written(entry.path, own)
-            elif info.st_size <= self.plan.small_bytes and self.copied < _MAX_COPIES:
-                self._copy(entry.path, own, info)
-            else:
+            elif (
+                info.st_size > self.plan.small_bytes
+                or self.copied >= _MAX_COPIES
+                or entry.name in _PRIVATE
+            ):
                 self._link(entry, own)
+            else:
+                self._copy(entry.path, own, info)
 
     def _wants_folder(self, path: str, own: str, linked: bool) -> bool:
         """Whether a folder is to be one of the run's own, and not a link to the notebook's."""
@@ -192,11 +133,29 @@ class Mirror:
             return True
         if self.plan.writes_into(own, certain=True):
             return True
-        if linked:
+        if self._holds_written(path, own):
+            return True
+        if linked or own.rpartition("/")[2] in _PRIVATE:
             return False
         if self.copied >= _MAX_COPIES and not self.plan.writes_into(own):
             return False
         return not self._is_data(path)
+
+    def _holds_written(self, path: str, own: str) -> bool:
+        """Whether a file in the folder may be written by a name of which a part is not known."""
+        if not self._unsure:
+            return False
+        folders, seen = [(path, own)], 0
+        while folders and seen < _MAX_LOOKED_AT:
+            folder, name = folders.pop()
+            for entry in self._entries(folder):
+                seen += 1
+                inner = _below(name, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append((entry.path, inner))
+                elif self.plan.writes_file(inner):
+                    return True
+        return False
 
     def _is_data(self, folder: str) -> bool:
         files = size = 0
@@ -275,9 +234,9 @@ class Mirror:
                 # As the file system has it, which may keep times less exactly.
                 now = os.fstat(writer)
                 self.made[own] = ("file", now.st_size, now.st_mtime_ns)
-            except BaseException:
+            except OSError as error:  # of a full disk it does not say which file
                 os.unlink(target)
-                raise
+                raise OSError(error.errno, error.strerror, target) from None
             finally:
                 os.close(writer)
         finally:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.runtime.job.entries import as_states, state_of
-from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
+from jupyter_hpc.batch.runtime.job.folder import Mirror
+from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
 from jupyter_hpc.batch.runtime.job.linked import changed, watch
 from jupyter_hpc.batch.runtime.log import log
 
@@ -31,8 +32,10 @@ def make_own_folder(plan: FolderPlan, output: Path) -> Path:
     mirror = Mirror(plan, output / "files", [])
     try:
         folder = mirror.run()
-    finally:  # what is an input must be known, also after half of the way
         save_inputs(output, mirror, clock)
+    except BaseException:  # on a full disk, say; what is no result must not look like one
+        _take_away(output / "files", mirror.made)
+        raise
     say_made(mirror, time.monotonic() - begun)
     return folder
 
@@ -69,17 +72,21 @@ def say_made(mirror: Mirror, seconds: float) -> None:
 def tidy_own_folder(output: Path) -> None:
     """Leave the results alone in the folder, and say what was changed outside of it."""
     say_changed(output, output)
-    inputs = as_states(_read(output / INPUTS))
+    _take_away(output / "files", as_states(_read(output / INPUTS)))
+    for mark in (INPUTS, _LINKED):
+        with contextlib.suppress(OSError):
+            os.unlink(output / mark)
+
+
+def _take_away(folder: Path, inputs: dict[str, tuple[Any, ...]]) -> None:
+    """Delete what was put into the folder and is as it was then."""
     for name in sorted(inputs, reverse=True):  # what is in a folder comes before the folder
-        path = str(output / "files" / name)
+        path = str(folder / name)
         with contextlib.suppress(OSError):
             if inputs[name][0] == "made":
                 os.rmdir(path)
             elif state_of(path) == inputs[name]:
                 os.unlink(path)
-    for mark in (INPUTS, _LINKED):
-        with contextlib.suppress(OSError):
-            os.unlink(output / mark)
 
 
 def say_changed(place: Path, output: Path, prefix: str = "") -> None:

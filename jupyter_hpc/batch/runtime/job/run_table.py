@@ -21,6 +21,8 @@ TABLE_NAME = "runs.csv"
 
 _NUMBER = re.compile(r"\b([A-Za-z][\w ./-]{0,30}?)\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\b")
 
+#: "epoch 3", "Epoch: 3/10", "epoch=3"
+EPOCH = re.compile(r"\bepoch\b\W{0,3}(\d+)", re.IGNORECASE)
 
 #: Lines of Slurm and of ours, which hold no results of the program.
 _NOT_THE_PROGRAM = re.compile(
@@ -57,6 +59,7 @@ class RunRow:
             self.state = "done"
         elif self.code is not None:
             early = ended.get("time_limit") or ended.get("told_to_end")
+            early = early or ended.get("next") == "used-up"  # the last part of a chain
             self.state = "stopped" if early else "failed"
             if ended.get("next") in ("goes-on", "held"):
                 self.state = "goes on" if ended["next"] == "goes-on" else "held"
@@ -108,9 +111,14 @@ def _table_of(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _log_of(run_dir: Path, task: str) -> Path | None:
+def logs_of(run_dir: Path, task: str) -> list[Path]:
+    """The logs of a run, that of its last part last."""
     pattern = f"*_{task}.out" if task else "*.out"
-    logs = sorted((run_dir / "logs").glob(pattern), key=lambda file: file.stat().st_mtime)
+    return sorted((run_dir / "logs").glob(pattern), key=lambda file: file.stat().st_mtime)
+
+
+def _log_of(run_dir: Path, task: str) -> Path | None:
+    logs = logs_of(run_dir, task)
     return logs[-1] if logs else None
 
 
@@ -121,15 +129,17 @@ def _last_numbers(log: Path | None) -> dict[str, float]:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - 20_000))
         lines = file.read().decode("utf-8", "replace").splitlines()
-    for line in reversed(lines):
-        if _NOT_THE_PROGRAM.match(line):
-            continue
-        plain = _CLOCK.sub("", line)
-        found = [(name.strip(), float(value)) for name, value in _NUMBER.findall(plain)]
-        short = [(_COUNTED.sub("", name) or name, value) for name, value in found]
-        if found:
-            return dict(short if len(dict(short)) == len(dict(found)) else found)
-    return {}
+    return next((found for line in reversed(lines) if (found := numbers_in(line))), {})
+
+
+def numbers_in(line: str) -> dict[str, float]:
+    """Numbers with names in one line of a log, without what counts the steps before them."""
+    if not (":" in line or "=" in line) or _NOT_THE_PROGRAM.match(line):
+        return {}
+    plain = _CLOCK.sub("", line)
+    found = [(name.strip(), float(value)) for name, value in _NUMBER.findall(plain)]
+    short = [(_COUNTED.sub("", name) or name, value) for name, value in found]
+    return dict(short if len(dict(short)) == len(dict(found)) else found)
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:

@@ -103,12 +103,20 @@ def _why_part(path: str) -> str:
     info = os.lstat(path)
     if info.st_uid not in (0, os.getuid()):
         return f"{path} belongs to {_user(info.st_uid)}"
+    # With a list of further users (setfacl) these bits are what the list may grant.
     others = info.st_mode & stat.S_IWOTH or (
-        info.st_mode & stat.S_IWGRP and not _is_private(info.st_gid)
+        info.st_mode & stat.S_IWGRP and (_has_list(path) or not _is_private(info.st_gid))
     )
     if others and not info.st_mode & stat.S_ISVTX:
         return f"others can replace what is in {path}, which is not sticky"
     return ""
+
+
+def _has_list(path: str) -> bool:
+    try:
+        return bool(os.getxattr(path, "system.posix_acl_access"))
+    except (OSError, AttributeError):
+        return False
 
 
 def _is_private(gid: int) -> bool:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
-from jupyter_hpc.batch.runtime.job.folder import FolderPlan
+from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
 from jupyter_hpc.batch.runtime.job.gpu_record import GpuRecorder, check_gpu
 from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
 from jupyter_hpc.batch.runtime.job.notify import tell_end

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.runtime.job.entries import as_states, entries_below, size_of
-from jupyter_hpc.batch.runtime.job.folder import FolderPlan, Mirror
+from jupyter_hpc.batch.runtime.job.folder import Mirror
+from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
 from jupyter_hpc.batch.runtime.job.marks import MISSING
 from jupyter_hpc.batch.runtime.job.own_folder import save_inputs, say_made
 from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, clean, identity, make_scratch

@@ -15,6 +15,7 @@ import io
 import os
 import pickle
 import stat
+import symtable
 import sys
 import tempfile
 import types
@@ -105,11 +106,21 @@ def _bound_by(node: ast.stmt) -> list[str]:
     return [getattr(node, "name", "")]
 
 
+def _read_by(table: symtable.SymbolTable) -> Iterator[str]:
+    """The names outside of functions that the code reads; its own arguments are none."""
+    inside = isinstance(table, symtable.Function)
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (symbol.is_global() or not inside):
+            yield symbol.get_name()
+    for inner in table.get_children():
+        yield from _read_by(inner)
+
+
 def _values(nodes: list[ast.stmt]) -> dict[str, bytes]:
     """What functions and classes read of the notebook's other names, each as it is now."""
     defined = {name for node in nodes for name in _bound_by(node)}
-    parts = (part for node in nodes for part in ast.walk(node))
-    read = {n.id for n in parts if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    text = ast.unparse(ast.Module(nodes, []))
+    read = set(_read_by(symtable.symtable(text, RUN.script, "exec")))
     found: dict[str, bytes] = {}
     for name in sorted((read - defined - set(dir(builtins))) & set(RUN.names)):
         value = RUN.names[name]
