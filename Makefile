@@ -9,6 +9,8 @@ STAMPS := $(VENV)/.stamps
 PARALLEL ?= -n 6 --dist loadfile --no-loadscope-reorder
 # CI counts the lines that run in pytest's own processes, for about a tenth of their time.
 COVERAGE ?= $(if $(filter 1 true yes,$(CI)),--cov --cov-report=)
+# What took the longest is shown where nobody watches.
+SLOWEST ?= $(if $(filter 1 true yes,$(CI)),--durations=40 --durations-min=5)
 BUNDLE := jupyter_hpc/labextension/package.json
 NODE_MODULES := labextension/node_modules/.package-lock.json
 
@@ -35,7 +37,7 @@ demo: $(STAMPS)/demo ## Start the embedded cluster and open JupyterLab on its GP
 test: ## Run every test and every gate (ARGS="tests/slurm -x" for some of them)
 	@$(MAKE) --no-print-directory -j 4 install cluster-python torch
 	@$(BIN)/python -m tests.cluster prepare
-	@$(BIN)/python -m pytest $(PARALLEL) $(COVERAGE) $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(COVERAGE) $(SLOWEST) $(ARGS)
 
 # Each takes a minute of one processor, beside the minutes of `install`.
 .PHONY: packages cluster-python torch

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,8 +35,10 @@ _REAL_PARTS = {"cluster": 4, "cluster_with": 4, "page": 4, "installed": 400}
 #: Seconds of long files whose fixtures do not tell.
 _LONG_FILES = {
     "gates/test_front_end.py": 100,
+    "sites/test_replicas.py": 95,
     "batch/verify/test_verify.py": 90,
     "cli/test_demo_elsewhere.py": 60,
+    "matrix/test_newest.py": 50,
     "batch/job/test_runs.py": 40,
     "packaging/test_dists.py": 40,
     "batch/convert/test_same_output.py": 30,
@@ -60,6 +63,20 @@ def pytest_configure(config: pytest.Config) -> None:
     os.close(descriptor)
     config.stash[_record] = Path(name)
     os.environ[COMMAND_LOG_VARIABLE] = name
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
+    """Let a warning be of a kind that the process which gathers them knows, too.
+
+    A worker may have packages on its path that lie beside .venv and not in it, such as torch and
+    Lightning; a class of theirs would end the whole run.
+    """
+    kinds = type(warning_message.message).__mro__
+    if kinds[0].__module__.partition(".")[0] not in ("builtins", "pytest", "_pytest"):
+        known = next(kind for kind in kinds if kind.__module__ == "builtins")
+        warning_message.message = known(str(warning_message.message))
+        warning_message.category = known
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -30,7 +30,7 @@ class Cluster(Handles):
 
     def __init__(self, switches: Switches | None = None) -> None:
         asked = switches or Switches()
-        able = asked.root.takes_product
+        able = asked.takes_product
         self.switches = asked if able else replace(asked, product_installed=False)
         #: Seconds that `up` took.
         self.seconds_to_start = 0.0
@@ -148,13 +148,14 @@ def prepare(switches: Switches | None = None) -> Path:
     It lies in a cache: later calls find it and return at once.
     """
     wanted = switches or Switches()
-    python = python_environment(wanted.root)
+    python = python_environment(wanted.root, newer=wanted.newer_python)
     database = cached(wanted.root)
     if wanted.accounting and not database.exists():
         with open(database.with_name("cluster-accounting.lock"), "wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not database.exists():
-                Cluster(Switches(slurm=wanted.slurm)).fill_accounting(python)
+                plain = Switches(slurm=wanted.slurm, newer_python=wanted.newer_python)
+                Cluster(plain).fill_accounting(python)
     return python
 
 

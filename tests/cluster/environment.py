@@ -20,6 +20,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.cluster import newer_python
 from tests.cluster.layout import ENV_PATH, SOURCE_PATH
 from tests.cluster.packages import obstacle
 from tests.cluster.room import StartFailed
@@ -39,9 +40,14 @@ def _requirements() -> list[str]:
     return [*requirements("lab"), *_FOR_NOTEBOOKS, *_FOR_SPEED]
 
 
-def python_environment(root: Root = MACHINE) -> Path:
-    """The folder to bind at ENV_PATH; built (less than a minute) if it is not in the cache."""
+def python_environment(root: Root = MACHINE, *, newer: bool = False) -> Path:
+    """The folder to bind at ENV_PATH; built (less than a minute) if it is not in the cache.
+
+    With `newer` its Python is not the one of the root, but this machine's.
+    """
     version = root.versions("python3")
+    if newer:
+        version = f"{MACHINE.versions('python3')}\0{Path(newer_python.__file__).read_text('utf-8')}"
     recipe = "\0".join([version, _SCRIPT.read_text(encoding="utf-8"), *_requirements()])
     key = hashlib.sha256(recipe.encode()).hexdigest()[:16]
     folder = root.cache / f"cluster-env-{key}"
@@ -52,8 +58,17 @@ def python_environment(root: Root = MACHINE) -> Path:
     with open(folder.with_name(f"{folder.name}.lock"), "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            _build(root, folder)
+            _bring(folder) if newer else _build(root, folder)
     return folder
+
+
+def _bring(folder: Path) -> None:
+    """The machine's environment once more, with its Python in it."""
+    fresh = folder.with_name(f"{folder.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(python_environment(), fresh, symlinks=True)
+    newer_python.bring(fresh)
+    fresh.rename(folder)
 
 
 def _build(root: Root, folder: Path) -> None:

@@ -1,8 +1,11 @@
-"""Make a user's home folder full or read-only, on all hosts at once, and whole again."""
+"""Make a user's home folder full, read-only or small, on all hosts at once, and whole again."""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from tests.cluster.folders import Folders
 from tests.cluster.layout import user_named
@@ -38,6 +41,26 @@ _RESTORE = """\
 while mountpoint --quiet "$1"; do umount --lazy "$1"; done
 """
 
+#: $1: a folder, $2: the id of its user. A file system of 8 MB takes its place.
+_SMALL = """\
+set -eu
+mount -t tmpfs -o "size=8m,mode=700,uid=$2" tmpfs "$1"
+"""
+
+#: The same with room, and a quota of 8 MB for what is in it. $3: a file for its blocks.
+_LIMITED = """\
+set -eu
+truncate --size=256M "$3"
+mkfs.btrfs --quiet "$3"
+mount -o loop "$3" "$1"
+cd "$1"
+btrfs quota enable .
+btrfs subvolume create own > /dev/null
+btrfs qgroup limit 8M own
+chown "$2" own
+mount --bind own .
+"""
+
 
 class Homes:
     """The file server's view of /home."""
@@ -60,6 +83,18 @@ class Homes:
         self._run(_RESTORE, user)
         self._changed.discard(user)
 
+    @contextmanager
+    def small(self, user: str, folder: Path, *, quota: bool = False) -> Iterator[None]:
+        """A folder of the user with room for 8 MB, by its file system or by a quota."""
+        script = _LIMITED if quota else _SMALL
+        image = self._folders.root / "limited.img"
+        try:
+            self._inside(script, str(folder), str(user_named(user).uid), str(image))
+            yield
+        finally:
+            self._inside(_RESTORE, str(folder))
+            image.unlink(missing_ok=True)
+
     def restore_all(self) -> None:
         """Undo every `fill` and `lock`."""
         for user in sorted(self._changed):
@@ -69,8 +104,11 @@ class Homes:
         self._changed.add(user_named(user).name)
         stage = self._folders.root / "stage"
         stage.mkdir(exist_ok=True)
+        self._inside(script, str(self._folders.home(user)), str(stage))
+
+    def _inside(self, script: str, *words: str) -> None:
         subprocess.run(
             ["nsenter", f"--mount=/proc/{self._room}/ns/mnt", "--", "sh", "-c", script, "sh",
-             str(self._folders.home(user)), str(stage)],
+             *words],
             check=True, capture_output=True, timeout=30,
         )  # fmt: skip

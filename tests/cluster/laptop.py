@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
 import subprocess
 import zlib
 from collections.abc import Iterable, Mapping
@@ -69,23 +71,37 @@ class Laptop:
         `sections` adds to the defaults and overrides them, key by key; a section
         may have a dotted name such as "presets.trial".
         """
+        path = self.home / ".jupyter/hpc/clusters" / f"{name}.toml"
         merged: dict[str, dict[str, Value]] = {
             "login": {"host": LOGIN, "ssh_config": str(self.ssh_config)},
             "allocation": {"partition": "cpu", "time": "00:30:00", "cpus": 1, "memory": "2G"},
             "environment": {"setup": list(ENV_SETUP)},
-            "jupyter": {"port": _port(f"{self.home}:{name}")},
+            "jupyter": {"port": _port(path)},
         }
         for section, values in (sections or {}).items():
             merged.setdefault(section, {}).update(values)
-        path = self.home / ".jupyter/hpc/clusters" / f"{name}.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(profile_toml(f"Test cluster {name}", merged), encoding="utf-8")
         return path
 
 
-def _port(text: str) -> int:
-    """A port of its own, so that test runs beside each other do not meet on one."""
-    return 20000 + zlib.crc32(text.encode()) % 8000
+def _port(profile: Path) -> int:
+    """The port that this profile has had, else a free one; test runs begin to look apart."""
+    before = profile.read_text("utf-8") if profile.exists() else ""
+    if had := re.search(r"(?m)^port = (\d+)$", before.partition("[jupyter]")[2]):
+        return int(had[1])
+    first = zlib.crc32(str(profile).encode()) % 8000
+    return next(port for step in range(8000) if _is_free(port := 20000 + (first + step) % 8000))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def profile_toml(title: str, sections: Mapping[str, Mapping[str, Value]]) -> str:

@@ -46,7 +46,7 @@ class Shape:
     #: Variables of login shells; $USER is the user.
     variables: tuple[tuple[str, str], ...] = ()
     #: `module` is a function of login shells; `module load python/3.11` brings a Python and says
-    #: so in $SITE_PYTHON.
+    #: so in $SITE_PYTHON, and `module -t avail` lists it.
     modules: bool = False
     #: There is a PATH without Slurm's commands, as that of a container: CONTAINER.
     container: bool = False
@@ -286,6 +286,7 @@ def profile(shape: Shape) -> str:
             "module() {",
             '  case "$1 $2" in',
             f'    "load python/3.11") export PATH={_COMMANDS}/python:$PATH SITE_PYTHON=3.11;;',
+            '    "-t avail") printf "/site/modules:\\npython/3.11(default)\\n" >&2;;',
             '    load\\ *) echo "Lmod has detected the following error: $2 is unknown" >&2; '
             "return 1;;",
             "  esac",

@@ -34,6 +34,9 @@ NEWEST = max(SUITES)
 #: Names the release whose root clusters use that ask for none; empty: this machine.
 RELEASE_VARIABLE = "JUPYTER_HPC_TEST_SLURM"
 
+#: Set: the users of such clusters have a newer Python than their root.
+PYTHON_VARIABLE = "JUPYTER_HPC_TEST_NEWER_PYTHON"
+
 #: What the hosts run; of those that a suite does not have, it needs none.
 _PACKAGES = (
     "slurmctld", "slurmd", "slurm-client", "slurmdbd", "slurm-wlm-basic-plugins",
@@ -126,6 +129,11 @@ def cache_folder() -> Path:
 def default_release() -> str:
     """The release that the environment asks for; empty: this machine's own."""
     return os.environ.get(RELEASE_VARIABLE, "")
+
+
+def brings_python() -> bool:
+    """Whether the environment asks for a newer Python than that of the root."""
+    return bool(os.environ.get(PYTHON_VARIABLE))
 
 
 def root_of(release: str) -> Root:

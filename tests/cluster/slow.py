@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import selectors
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -99,4 +100,6 @@ async def _serve(milliseconds: float, host: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(float(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    # epoll, which a loop has by default, waits for whole milliseconds.
+    loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
+    loop.run_until_complete(_serve(float(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tests.cluster.layout import GPU_NODE, NODES
-from tests.cluster.roots import Root, default_release, root_of
+from tests.cluster.roots import Root, brings_python, default_release, root_of
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,13 @@ class Switches:
     slurm_lines: tuple[str, ...] = ()
     #: The release of Slurm, whose root `make matrix` has made; empty: this machine's own.
     slurm: str = field(default_factory=default_release)
+    #: The users' Python is not that of the root but a newer one, as people bring it themselves.
+    newer_python: bool = field(default_factory=brings_python)
+
+    @property
+    def takes_product(self) -> bool:
+        """Whether the users' Python can have jupyter-hpc."""
+        return self.newer_python or self.root.takes_product
 
     @property
     def root(self) -> Root:

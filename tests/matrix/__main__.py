@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tests.cluster import roots
 from tests.cluster.cluster import prepare
@@ -18,11 +18,13 @@ from tests.cluster.switches import Switches
 #: What runs on every release.
 EVERYWHERE = (
     "tests/slurm/test_conformance.py",
-    "tests/matrix",
+    "tests/matrix/test_release.py",
+    "tests/matrix/test_newest.py::test_reconnects_are_never_shut_out",
     "tests/connect/real/test_sites_real.py",
 )
 
-#: What needs jupyter-hpc in the Python of the cluster, which 20.11's is too old for.
+#: What needs jupyter-hpc in the Python of the cluster. That of 20.11's system is too old for it;
+#: there the users have a newer one of their own.
 WITH_PRODUCT = (
     "tests/connect/real/test_session_real.py",
     "tests/connect/real/test_direct_real.py",
@@ -34,8 +36,8 @@ WITH_PRODUCT = (
     "tests/batch/test_chains_on_slurm.py",
 )  # fmt: skip
 
-#: Two files at a time, unless other words are given.
-_SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile")
+#: Three files at a time, the longest first, unless other words are given.
+_SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
 
 
 def run(release: str, words: Sequence[str]) -> bool:
@@ -44,13 +46,23 @@ def run(release: str, words: Sequence[str]) -> bool:
     if reason:
         print(f"Slurm {release}: {reason}", file=sys.stderr)
         return False
-    prepare(Switches(slurm=release))
-    files = [*EVERYWHERE, *(WITH_PRODUCT if roots.root_of(release).takes_product else ())]
+    named = {roots.RELEASE_VARIABLE: release}
+    if roots.root_of(release).takes_product:
+        return _pytest(release, [*EVERYWHERE, *WITH_PRODUCT], words, named)
+    newer = {**named, roots.PYTHON_VARIABLE: "1"}
+    plain = _pytest(release, EVERYWHERE, words, named)
+    return _pytest(release, WITH_PRODUCT, words, newer) and plain
+
+
+def _pytest(
+    release: str, files: Sequence[str], words: Sequence[str], variables: Mapping[str, str]
+) -> bool:
+    prepare(Switches(slurm=release, newer_python=roots.PYTHON_VARIABLE in variables))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *(words or _SIDE_BY_SIDE), *files],
-        env={**os.environ, roots.RELEASE_VARIABLE: release},
+        env={**os.environ, **variables},
         check=False,
-    )  # fmt: skip
+    )
     return done.returncode == 0
 
 

@@ -24,7 +24,7 @@ class Desk:
         self.laptop.write_profile("mini", {"slurm": {"poll_seconds": 5}, **profile})
 
     def hpc(self, *words: str, check: bool = True) -> str:
-        """One command of jupyter-hpc; its output."""
+        """One command of jupyter-hpc; its output, with the errors of one that may fail."""
         done = subprocess.run(
             command(*words, "--on", "mini"),
             cwd=self.folder,
@@ -35,7 +35,7 @@ class Desk:
             timeout=240,
         )
         assert not check or done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return done.stdout if check else done.stdout + done.stderr
 
     def submit(self, name: str, cells: Sequence[str], *words: str) -> str:
         """Submit a notebook with these cells; the job's id."""

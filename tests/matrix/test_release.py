@@ -6,16 +6,18 @@ laptop's does everything, and what travels to the job needs the standard library
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cluster import apptainer
 from tests.cluster.cluster import Cluster
 from tests.cluster.fixtures import ClusterFactory
 from tests.cluster.roots import default_release
-from tests.connect.real.sessions import Session, connected
+from tests.connect.real.sessions import Session, connected, pids
 from tests.matrix.release import SMALL, Desk, texts
 from tests.waiting import eventually
 
@@ -60,20 +62,31 @@ def test_every_transport_of_a_gpu_job(cluster: Cluster, tmp_path: Path, transpor
 
 
 def test_a_python_that_is_too_old_is_not_told_to_install(cluster: Cluster, tmp_path: Path) -> None:
-    if cluster.switches.root.takes_product:
+    if cluster.switches.takes_product:
         pytest.skip("this release's Python can have jupyter-hpc")
     desk = Desk(cluster, tmp_path, **GPU)
     with connected(desk.laptop, "mini") as session:
         session.wait_for("ready", 90)
         said = _plain_warning(session)
         assert "Python 3.10 or newer" in said and "pip install" not in said
+        (relay,) = pids(cluster, "gpu01", "relay.py --serve")
+        runs = cluster.run("gpu01", ["readlink", f"/proc/{relay}/exe"]).stdout.strip()
+        assert runs.endswith(_python_of(cluster)), "what travels is content with it"
     desk.clear()
 
 
+def _python_of(cluster: Cluster) -> str:
+    return "python{}.{}".format(*cluster.switches.root.python)
+
+
 def test_a_job_with_its_results(desk: Desk) -> None:
-    cells = ["n = 2", "open('out.txt', 'w').write(str(n * 21))\nprint('answer', n * 21)"]
+    cells = [
+        "import sys\nn = 2\nprint('python%d.%d' % sys.version_info[:2])",
+        "open('out.txt', 'w').write(str(n * 21))\nprint('answer', n * 21)",
+    ]
     job = desk.submit("plain", cells, *SMALL, "--set", "n=3", "--wait")
-    assert "answer 63" in desk.hpc("log", job)
+    log = desk.hpc("log", job)
+    assert "answer 63" in log and _python_of(desk.cluster) in log
     assert texts(desk.results(job), "out.txt") == ["63"]
     assert job in desk.hpc("jobs", "--json")
 
@@ -112,3 +125,28 @@ def test_two_nodes_with_gpus_and_staging(cluster_with: ClusterFactory, tmp_path:
     log = desk.hpc("log", job)
     assert "on gpu01 staged" in log and "on cpu01 staged" in log, log
     desk.clear()
+
+
+def test_a_job_in_a_container(desk: Desk) -> None:
+    """Apptainer itself; its image is a folder with an older system and its Python of 3.9."""
+    if desk.cluster.switches.root.slurm < apptainer.FIRST_RELEASE:
+        pytest.skip("Debian's Apptainer needs the C library of a newer system")
+    home = desk.cluster.home("alice")
+    shutil.copytree(apptainer.unpacked(), home / "apptainer", symlinks=True)
+    apptainer.make_image(home / "image")
+    setup = ['export PATH="$HOME/apptainer/usr/bin:$PATH"']
+    desk.laptop.write_profile(
+        "mini", {"slurm": {"poll_seconds": 5}, "environment": {"setup": setup}}
+    )
+    cells = [
+        "import os, sys\nn = 2\nprint('python%d.%d' % sys.version_info[:2])",
+        "print('in', os.environ['APPTAINER_CONTAINER'], 'at', os.getcwd())\n"
+        "open('out.txt', 'w').write(str(n * 21))",
+    ]
+    words = ("--container", "/home/alice/image", "--isolate", "--wait")
+    job = desk.submit("contained", cells, *SMALL, *words)
+    log = desk.hpc("log", job)
+    assert "python3.9" in log and "in /home/alice/image at " in log, log
+    assert texts(desk.results(job), "out.txt") == ["42"]
+    refused = desk.hpc("submit", "contained.ipynb", *SMALL, "--container", "/no/image", check=False)
+    assert "/no/image" in refused

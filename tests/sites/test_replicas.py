@@ -41,6 +41,8 @@ def _look(desk: Desk, site: Site, session: Session) -> None:
     assert "job" in desk.panel(session, "session")
     partitions = {each["name"] for each in desk.panel(session, "cluster")["partitions"]}
     assert partitions == {each.split()[0] for each in site.shape.partitions}
+    modules = ["python/3.11"] if site.shape.modules else []
+    assert desk.panel(session, "modules")["modules"] == modules
     for path, words in (("jobs", "jobs"), ("storage", "places"), *site.panel):
         shown = json.dumps(desk.panel(session, path))
         assert words in shown, (path, words, shown)
