@@ -31,6 +31,8 @@ HpcError
    · PortTaken             something else listens on the session's local port
  · ConversionRefused       a notebook cannot become a script without changing its meaning (exit 3)
  · PreflightFailed         a job would fail, and was not queued (exit 5 in submit)
+ · AlreadyRunning          there is one already, and two at once would disturb each other
+ · ChangedSince            a file is no longer what was shown of it, so nothing was done with it
  · GpuUnavailable          no GPU data can be had, with the reason
    · NoGpu                 because there is none here
 """
@@ -58,9 +60,18 @@ class HpcError(Exception):
 
 
 class UsageError(HpcError):
-    """The request itself is wrong; raised before anything is changed."""
+    """The request itself is wrong; raised before anything is changed.
+
+    `about` is the part of it that is wrong, such as `chain` or `parameters.lr`, where it is one.
+    """
 
     exit_code = 2
+    about = ""
+
+    def of(self, about: str) -> UsageError:
+        """The same, about this part."""
+        self.about = about
+        return self
 
 
 class ProfileError(UsageError):
@@ -195,6 +206,14 @@ class PreflightFailed(HpcError):
     """What was found before the queue says that the job would fail."""
 
     exit_code = 5
+
+
+class AlreadyRunning(HpcError):
+    """One of its kind runs, and a second one has to wait for its end."""
+
+
+class ChangedSince(HpcError):
+    """What a person has agreed to is not what is there now; they are asked again."""
 
 
 class GpuUnavailable(HpcError):

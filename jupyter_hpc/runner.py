@@ -340,6 +340,15 @@ class Background:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout)
 
+    def kill(self) -> None:
+        """End it and its process group at once."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if sys.platform == "win32":
+                    self._process.kill()
+                else:
+                    os.killpg(self._process.pid, 9)
+
     def hang_up(self) -> None:
         """Say nothing more; it decides for itself what that means."""
         if self._process.stdin is not None:

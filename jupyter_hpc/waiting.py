@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
 
 
 async def within(awaited: Awaitable[T], seconds: float | None) -> T:
@@ -42,3 +47,36 @@ async def finish(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         if not task.cancelled():
             task.exception()  # seen, so that nobody is told of it
+
+
+@overload
+async def together(one: Awaitable[T1], two: Awaitable[T2], /) -> tuple[T1, T2]: ...
+@overload
+async def together(
+    one: Awaitable[T1], two: Awaitable[T2], three: Awaitable[T3], /
+) -> tuple[T1, T2, T3]: ...
+@overload
+async def together(
+    one: Awaitable[T1], two: Awaitable[T2], three: Awaitable[T3], four: Awaitable[T4], /
+) -> tuple[T1, T2, T3, T4]: ...
+@overload
+async def together(
+    one: Awaitable[T1],
+    two: Awaitable[T2],
+    three: Awaitable[T3],
+    four: Awaitable[T4],
+    five: Awaitable[T5],
+    /,
+) -> tuple[T1, T2, T3, T4, T5]: ...
+async def together(*awaited: Awaitable[Any]) -> Any:
+    """The results side by side; the first error is raised once the others have been ended.
+
+    asyncio.gather lets them go on. At the end of asyncio.run they are cancelled together with
+    what asyncio does inside: a process that is just being started is then waited for without
+    an end (seen with Python 3.11.7).
+    """
+    tasks = [asyncio.ensure_future(each) for each in awaited]
+    try:
+        return tuple(await asyncio.gather(*tasks))
+    finally:
+        await finish(*tasks)
