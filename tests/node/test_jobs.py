@@ -261,6 +261,7 @@ async def test_time_that_passes_is_no_change(slurm: FakeSlurm) -> None:
     message = await changes(service, seen)
     assert message is not None and message["age"] == 0
     assert not {"jobs", "changed", "finished"} & message.keys()
+    assert message["finished_age"] == 61, "the database was not asked again"
 
 
 async def test_reasons_in_words_and_deceiving_names(slurm: FakeSlurm) -> None:

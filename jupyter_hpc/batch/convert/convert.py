@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.convert.context import API, CellContext, Findings
+from jupyter_hpc.batch.convert.differences import with_after
 from jupyter_hpc.batch.convert.emit import Emitted, Header, commented, script_text
 from jupyter_hpc.batch.convert.imports import RUNTIME, own_magics, top_level_modules
 from jupyter_hpc.batch.convert.magics.cell import SHOW
@@ -140,10 +141,15 @@ class _Converter:
             *self._notices(),
             *case_notices(parameters, self.options.environment),
         )
+        changes = with_after(
+            sorted(self.findings.changes, key=lambda change: (change.cell, change.line)),
+            {cell.number: cell.source for cell in self.cells},
+            codes,
+        )
         return Conversion(
             notebook=self.notebook.name,
             script="" if self.findings.refusals else self._script(codes, parameters),
-            changes=tuple(sorted(self.findings.changes, key=lambda c: (c.cell, c.line))),
+            changes=tuple(changes),
             notices=tuple(sorted(notices, key=lambda notice: (notice.cell, notice.line))),
             refusals=tuple(self.findings.refusals),
             parameters=tuple(parameters),
@@ -151,6 +157,7 @@ class _Converter:
             prepare=tuple(self.findings.prepare),
             requirements=tuple(self.findings.requirements),
             imports=tuple(sorted(self._imports())),
+            executions=self._executions(),
         )
 
     def _cell(self, cell: Cell) -> None:
@@ -262,13 +269,15 @@ class _Converter:
     # The notebook as a whole ------------------------------------------------------
 
     def _notices(self) -> Iterable[Notice]:
-        counts = {
+        yield from hidden_state(self.cells, self._executions())
+        yield from notices_of(self.notebook, self.cells, self.options.internet)
+
+    def _executions(self) -> dict[int, int]:
+        return {
             cell.number: cell.execution_count
             for cell in self.notebook.cells
             if cell.execution_count is not None
         }
-        yield from hidden_state(self.cells, counts)
-        yield from notices_of(self.notebook, self.cells, self.options.internet)
 
     def _other_cases(self, parameter: Parameter) -> list[str]:
         return other_cases(parameter.name, self.options.environment)

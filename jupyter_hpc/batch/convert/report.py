@@ -22,6 +22,9 @@ class Change:
     source: str
     what: str
     why: str
+    #: The lines at that place in the notebook and in the script, where they are known.
+    before: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,8 @@ class Conversion:
     notebook_notices: tuple[Notice, ...] = ()
     #: Top-level modules that the notebook imports.
     imports: tuple[str, ...] = ()
+    #: What stood in the brackets beside a cell when the notebook was saved, by its number.
+    executions: Mapping[int, int] = field(default_factory=dict)
     mode: Literal["script", "notebook"] = "script"
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -147,7 +152,11 @@ class Conversion:
             mode="notebook",
             script="",
             refusals=(),
-            changes=tuple(change for change in self.changes if change.what == SETTABLE),
+            changes=tuple(
+                replace(change, before="", after="")
+                for change in self.changes
+                if change.what == SETTABLE
+            ),
             parameters=tuple(p for p in self.parameters if p.is_variable or p.length),
             notices=(
                 *(n for n in self.notices if not n.message.startswith("The script ")),
@@ -167,4 +176,5 @@ class Conversion:
             "parameters": [asdict(parameter) for parameter in self.parameters],
             "prepare": [asdict(step) for step in self.prepare],
             "requirements": list(self.requirements),
+            "executions": {str(number): count for number, count in self.executions.items()},
         }

@@ -54,9 +54,13 @@ class Finished:
             "jobs": Encoded(self.rows.all()),
             "since": self.since,
             "taken_at": self.taken_at,
-            "age": None if self.taken_at is None else max(0.0, now - self.taken_at),
+            "age": self.age(now),
             "problem": problem_of(self.problem),
         }
+
+    def age(self, now: float) -> float | None:
+        """Seconds since the database was asked; None before it has answered."""
+        return None if self.taken_at is None else max(0.0, now - self.taken_at)
 
 
 def silent_database() -> HpcError:

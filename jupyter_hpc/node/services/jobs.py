@@ -134,6 +134,8 @@ class JobsService:
             }
         if complete or seen.finished != finished.state():
             message["finished"] = finished.described(self._clock())
+        else:
+            message["finished_age"] = finished.age(self._clock())
         seen.state, seen.version, seen.finished = state, rows.version, finished.state()
         return message
 

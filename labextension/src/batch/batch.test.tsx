@@ -356,4 +356,27 @@ describe('the dialog', () => {
     expect(dialog.outcome.job?.job_id).toBe('7');
     expect(model.isDisposed).toBe(true);
   });
+
+  it('is not left by Tab, whatever was drawn after it opened', async () => {
+    const dialog = new BatchDialog(model, trans);
+    const left = dialog.launch();
+    await model.open();
+    await settled();
+    const reached = [
+      ...dialog.node.querySelectorAll<HTMLElement>(
+        'button, input, select, textarea, summary, [tabindex]'
+      )
+    ].filter(
+      each => each.tabIndex >= 0 && !(each as HTMLButtonElement).disabled
+    );
+    const [first, last] = [reached[0], reached[reached.length - 1]];
+    expect(last.textContent).toBe('Submit');
+    last.focus();
+    fireEvent.keyDown(last, { key: 'Tab' });
+    expect(document.activeElement).toBe(first);
+    fireEvent.keyDown(first, { key: 'Tab', shiftKey: true });
+    expect(document.activeElement).toBe(last);
+    dialog.reject();
+    await left;
+  });
 });

@@ -14,6 +14,10 @@ const SUBMIT = 1;
 /** Keys that mean something to the fields and tabs inside of the dialog. */
 const KEYS_OF_FIELDS = ['Enter', 'ArrowLeft', 'ArrowRight'];
 
+/** What Tab reaches, if it is shown and not switched off. */
+const FOCUSABLE =
+  'a[href], button, input, select, textarea, summary, [tabindex]';
+
 /** What came of the dialog: a job, a cell to look at, or nothing. */
 export interface IOutcome {
   job: ISubmittedJob | null;
@@ -62,6 +66,10 @@ export class BatchDialog extends Dialog<void> {
   }
 
   override handleEvent(event: Event): void {
+    if (event.type === 'keydown' && (event as KeyboardEvent).key === 'Tab') {
+      this._keepInside(event as KeyboardEvent);
+      return;
+    }
     const inside = (event.target as Element).closest?.('.jp-Dialog-body');
     if (
       event.type === 'keydown' &&
@@ -90,6 +98,29 @@ export class BatchDialog extends Dialog<void> {
     if (job) {
       this._job = job;
       super.resolve(SUBMIT);
+    }
+  }
+
+  /**
+   * Tab goes round inside of the dialog. JupyterLab's own dialog looks once for
+   * its first field, before ours are drawn, and would never come back to them.
+   */
+  private _keepInside(event: KeyboardEvent): void {
+    const reached = [
+      ...this.node.querySelectorAll<HTMLElement>(FOCUSABLE)
+    ].filter(
+      element =>
+        element.tabIndex >= 0 &&
+        !(element as HTMLButtonElement).disabled &&
+        (element.checkVisibility?.() ?? true)
+    );
+    const [from, to] = event.shiftKey
+      ? [reached[0], reached.at(-1)]
+      : [reached.at(-1), reached[0]];
+    if (to && document.activeElement === from) {
+      event.preventDefault();
+      event.stopPropagation();
+      to.focus();
     }
   }
 

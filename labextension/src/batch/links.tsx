@@ -1,6 +1,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
+/** What stands in the brackets beside a cell, by its number: people know a cell by that. */
+export const Executions = React.createContext<Record<string, number>>({});
+
 interface ICellLinkProps {
   cell: number;
   showCell: (cell: number) => void;
@@ -13,9 +16,12 @@ export function CellLink({
   showCell,
   trans
 }: ICellLinkProps): JSX.Element {
+  const count = React.useContext(Executions)[String(cell)];
   return cell > 0 ? (
     <button className="jp-Hpc-link" onClick={() => showCell(cell)}>
-      {trans.__('Cell %1', cell)}
+      {count === undefined
+        ? trans.__('Cell %1', cell)
+        : trans.__('Cell %1, In [%2]', cell, count)}
     </button>
   ) : (
     <span>{trans.__('Notebook')}</span>

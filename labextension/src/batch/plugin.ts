@@ -94,7 +94,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       if (job) {
         announce(app, job, path, trans);
         void client.refreshJobs();
-        if (writeChoices(metadata, toRequest(choices))) {
+        if (isWritable(panel) && writeChoices(metadata, toRequest(choices))) {
           await panel.context.save();
         }
       }
@@ -131,7 +131,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
         const panel = notebooks.find(({ context }) => context.path === file);
         if (!panel) {
           await notebook.keep(stored).catch(() => undefined);
-        } else if (writeChoices(panel.context.model, stored)) {
+        } else if (
+          isWritable(panel) &&
+          writeChoices(panel.context.model, stored)
+        ) {
           await panel.context.save();
         }
       }
@@ -228,8 +231,14 @@ interface IDocument {
   context: {
     path: string;
     model: { dirty: boolean };
+    contentsModel: { writable: boolean } | null;
     save(): Promise<void>;
   };
+}
+
+/** Whether the file may be written; not known means that it may. */
+function isWritable({ context }: IDocument): boolean {
+  return context.contentsModel?.writable ?? true;
 }
 
 /** The server reads the file, so what is on the screen has to be in it. */
@@ -240,6 +249,19 @@ async function savedOrGivenUp(
   const { context } = document;
   if (!context.model.dirty) {
     return true;
+  }
+  if (!isWritable(document)) {
+    const { button } = await showDialog({
+      title: trans.__('%1 cannot be written', context.path),
+      body: trans.__(
+        'The job runs the file as it was saved, without what you have changed since. To run your changes, save the notebook under another name first.'
+      ),
+      buttons: [
+        Dialog.cancelButton({ label: trans.__('Cancel') }),
+        Dialog.okButton({ label: trans.__('Run the Saved File') })
+      ]
+    });
+    return button.accept;
   }
   const { button } = await showDialog({
     title: trans.__('Save %1?', context.path),

@@ -5,8 +5,9 @@ import type { IBatchPreview } from '../data/api';
 import { formatTime } from '../ui/format';
 import { Problem } from '../ui/problem';
 import { Tabs } from '../ui/tabs';
+import { Changes } from './changes';
 import { Findings } from './findings';
-import { CellLink } from './links';
+import { CellLink, Executions } from './links';
 import type { BatchModel } from './model';
 import { Proposed } from './proposal';
 import { otherProblems } from './problems';
@@ -45,44 +46,46 @@ export function Preview(props: IPreviewProps): JSX.Element {
   const failed = problem ? [problem, ...others] : others;
   const changes = preview.changes.length + preview.notices.length;
   return (
-    <div className="jp-Hpc-preview">
-      <Outlook model={model} preview={preview} trans={trans} />
-      {failed.map(each => (
-        <Problem key={each.message} problem={each} />
-      ))}
-      {failed.length > 0 && busy === null && again}
-      {preview.overwritten.length + preview.added_to.length > 0 && (
-        <Overwritten model={model} preview={preview} trans={trans} />
-      )}
-      <Refusals {...props} preview={preview} />
-      <Findings {...props} findings={preview.findings} />
-      <Proposed {...props} proposal={preview.proposal} />
-      <Tabs
-        label={trans.__('Preview')}
-        tabs={[
-          {
-            id: 'script',
-            title: trans.__('Script'),
-            content: <Code text={preview.script} trans={trans} />
-          },
-          {
-            id: 'job',
-            title: trans.__('Job'),
-            content: <Code text={preview.sbatch} trans={trans} />
-          },
-          ...(model.isScript
-            ? []
-            : [
-                {
-                  id: 'changes',
-                  title: trans.__('Changes (%1)', changes),
-                  content: <Changes {...props} preview={preview} />
-                }
-              ])
-        ]}
-      />
-      <Verify {...props} />
-    </div>
+    <Executions.Provider value={preview.executions}>
+      <div className="jp-Hpc-preview">
+        <Outlook model={model} preview={preview} trans={trans} />
+        {failed.map(each => (
+          <Problem key={each.message} problem={each} />
+        ))}
+        {failed.length > 0 && busy === null && again}
+        {preview.overwritten.length + preview.added_to.length > 0 && (
+          <Overwritten model={model} preview={preview} trans={trans} />
+        )}
+        <Refusals {...props} preview={preview} />
+        <Findings {...props} findings={preview.findings} />
+        <Proposed {...props} proposal={preview.proposal} />
+        <Tabs
+          label={trans.__('Preview')}
+          tabs={[
+            {
+              id: 'script',
+              title: trans.__('Script'),
+              content: <Code text={preview.script} trans={trans} />
+            },
+            {
+              id: 'job',
+              title: trans.__('Job'),
+              content: <Code text={preview.sbatch} trans={trans} />
+            },
+            ...(model.isScript
+              ? []
+              : [
+                  {
+                    id: 'changes',
+                    title: trans.__('Changes (%1)', changes),
+                    content: <Changes {...props} preview={preview} />
+                  }
+                ])
+          ]}
+        />
+        <Verify {...props} />
+      </div>
+    </Executions.Provider>
   );
 }
 
@@ -118,9 +121,17 @@ function Outlook({ model, preview, trans }: IOutlookProps): JSX.Element {
     <p className="jp-Hpc-outlook" role="status">
       {model.busy && model.busy !== 'verify'
         ? busy
-        : parts.join(' · ') || trans.__('Not ready to be submitted')}
+        : parts.join(' · ') || whyNot(model, trans)}
     </p>
   );
+}
+
+/** What stands in the way of a submit, first of all. */
+function whyNot(model: BatchModel, trans: TranslationBundle): string {
+  const first = model.problem ?? model.preview?.problems[0];
+  return first
+    ? trans.__('Not ready to be submitted: %1', first.message)
+    : trans.__('Not ready to be submitted');
 }
 
 /** Files of the notebook's folder that the job would write, and the way to keep them. */
@@ -183,42 +194,6 @@ function Refusals(props: IPartProps): JSX.Element | null {
       >
         {trans.__('Run it as an executed notebook instead')}
       </button>
-    </div>
-  );
-}
-
-/** What is to be done before, what to know, and every place that reads differently. */
-function Changes(props: IPartProps): JSX.Element {
-  const { preview, trans } = props;
-  const { prepare, notices, changes } = preview;
-  if (!prepare.length && !notices.length && !changes.length) {
-    return (
-      <p className="jp-Hpc-quiet">{trans.__('Every cell stays as it is.')}</p>
-    );
-  }
-  return (
-    <div className="jp-Hpc-changes">
-      {prepare.length > 0 && (
-        <>
-          <h4>{trans.__('Run these on the login node first')}</h4>
-          <pre className="jp-Hpc-script">
-            {prepare.map(step => step.command).join('\n')}
-          </pre>
-        </>
-      )}
-      <ul>
-        {notices.map((notice, index) => (
-          <li key={`notice-${index}`}>
-            <CellLink {...props} {...notice} /> {notice.message}
-          </li>
-        ))}
-        {changes.map((change, index) => (
-          <li key={`change-${index}`}>
-            <CellLink {...props} {...change} /> {change.what}{' '}
-            <span className="jp-Hpc-quiet">{change.why}</span>
-          </li>
-        ))}
-      </ul>
     </div>
   );
 }

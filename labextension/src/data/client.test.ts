@@ -219,6 +219,12 @@ describe('the list of jobs', () => {
     expect(client.jobs.value?.age).toBe(3);
   });
 
+  it('lets the finished jobs grow old with the news', () => {
+    update({ version: 1, age: 3, finished_age: 240 });
+    expect(client.jobs.value?.finished.age).toBe(240);
+    expect(client.jobs.value?.finished.jobs).toHaveLength(1);
+  });
+
   it('takes a whole new list', () => {
     update({ version: 9, jobs: [aJob('7')] });
     expect(ids()).toEqual(['7']);

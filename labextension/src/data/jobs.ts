@@ -9,12 +9,24 @@ export function mergeJobs(
   news: IJobs | IJobsUpdate
 ): IJobs | null {
   const jobs = newRows(before, news);
-  const finished = news.finished ?? before?.finished;
+  const finished = news.finished ?? grownOlder(before, news);
   if (!jobs || !finished) {
     return null;
   }
   const { version, taken_at, age, problem, next_poll } = news;
   return { version, taken_at, age, problem, next_poll, jobs, finished };
+}
+
+/** The finished jobs that are there, as old as they are by now. */
+function grownOlder(
+  before: IJobs | null,
+  news: IJobs | IJobsUpdate
+): IJobs['finished'] | null {
+  if (!before) {
+    return null;
+  }
+  const { finished_age: age } = news as IJobsUpdate;
+  return age === undefined ? before.finished : { ...before.finished, age };
 }
 
 function newRows(

@@ -4,6 +4,7 @@ import type {
 } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { refreshIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 
 import { COMMANDS } from '../commands';
@@ -29,6 +30,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     app.commands.addCommand(COMMANDS.refreshJobs, {
       label: trans.__('Refresh the List of Jobs'),
       caption: trans.__('Ask Slurm now, as far as the site allows it'),
+      icon: refreshIcon,
       describedBy: { args: { type: 'object', properties: {} } },
       execute: () => client.refreshJobs()
     });

@@ -1,6 +1,7 @@
 import type { IStateDB } from '@jupyterlab/statedb';
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
+import type { Message } from '@lumino/messaging';
 import { Panel, Widget } from '@lumino/widgets';
 
 import type { IHpcPanel, IPanelSection } from '../tokens';
@@ -32,6 +33,12 @@ export class HpcPanel extends Panel implements IHpcPanel {
       this._sections = this._sections.filter(other => other !== section);
       section.dispose();
     });
+  }
+
+  /** Whoever asks for the panel goes on in it with the keyboard. */
+  protected override onActivateRequest(msg: Message): void {
+    super.onActivateRequest(msg);
+    this.node.querySelector<HTMLElement>('.jp-Hpc-section-title')?.focus();
   }
 
   private async _restore(): Promise<Set<string>> {

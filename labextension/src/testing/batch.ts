@@ -45,7 +45,15 @@ export function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
     overwritten: [],
     added_to: [],
     changes: [
-      { cell: 2, line: 1, source: '%time', what: 'timed', why: 'a magic' }
+      {
+        cell: 2,
+        line: 1,
+        source: '%time',
+        what: 'timed',
+        why: 'a magic',
+        before: '%time f()',
+        after: '_hpc.time(f)'
+      }
     ],
     notices: [],
     refusals: [],
@@ -55,6 +63,7 @@ export function aPreview(changes: Partial<IBatchPreview> = {}): IBatchPreview {
     ],
     prepare: [],
     requirements: [],
+    executions: {},
     problems: [],
     findings: [],
     proposal: null,

@@ -157,3 +157,43 @@ def contrast(part: Locator) -> float:
 def background(panel: Locator) -> str:
     colour: str = panel.evaluate("node => getComputedStyle(node).backgroundColor")
     return colour
+
+
+def test_colours_of_the_system_keep_meters_and_the_chosen_list(
+    page: Page, open_panel: Show, screenshot: Take
+) -> None:
+    panel = open_panel()
+    panel.get_by_role("row").first.wait_for()
+    page.emulate_media(forced_colors="active")
+    try:
+        track = panel.locator(".jp-Hpc-bar-track").first
+        assert track.evaluate("node => getComputedStyle(node).borderTopWidth") == "1px"
+        fill, back = (
+            part.evaluate("node => getComputedStyle(node).backgroundColor")
+            for part in (track.locator("div"), track)
+        )
+        assert fill != back
+        chosen = panel.locator(".jp-Hpc-choice[aria-pressed='true']").first
+        other = panel.locator(".jp-Hpc-choice[aria-pressed='false']").first
+        assert chosen.evaluate("node => getComputedStyle(node).borderBottomWidth") == "3px"
+        assert other.evaluate("node => getComputedStyle(node).borderBottomWidth") != "3px"
+        screenshot("forced-colours")
+    finally:
+        page.emulate_media(forced_colors="none")
+
+
+def test_menu_and_key_lead_to_the_panel(page: Page, open_panel: Show, screenshot: Take) -> None:
+    """With the keyboard alone: the key shows the panel, and goes on in it."""
+    open_panel()
+    page.keyboard.press("Alt+Shift+h")
+    wait_until(
+        page,
+        lambda: page.evaluate("document.activeElement.className") == "jp-Hpc-section-title",
+    )
+    page.get_by_role("menuitem", name="HPC", exact=True).click()
+    menu = page.locator(".lm-Menu")
+    menu.get_by_text("Show the HPC Panel").wait_for()
+    for label in ("Run as batch job", "Open a Job", "Refresh the List of Jobs", "TensorBoard"):
+        expect(menu.get_by_text(label)).not_to_have_count(0)
+    screenshot("menu")
+    page.keyboard.press("Escape")
