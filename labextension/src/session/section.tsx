@@ -106,6 +106,7 @@ interface IFactsProps {
   trans: TranslationBundle;
 }
 
+/** Where the session runs in one line, and everything else that stays as it is behind it. */
 function Facts({ session, trans }: IFactsProps): JSX.Element {
   const { cluster, job } = session;
   const name = cluster.title ?? cluster.name;
@@ -141,17 +142,30 @@ function Facts({ session, trans }: IFactsProps): JSX.Element {
     );
   }
   return (
-    <dl className="jp-Hpc-facts">
-      {rows
-        .filter(([, value]) => value !== null && value !== '')
-        .map(([term, value]) => (
-          <React.Fragment key={term}>
-            <dt>{term}</dt>
-            <dd>{value}</dd>
-          </React.Fragment>
-        ))}
-    </dl>
+    <details className="jp-Hpc-more">
+      <summary>{placeOf(session, trans)}</summary>
+      <dl className="jp-Hpc-facts">
+        {rows
+          .filter(([, value]) => (value ?? '') !== '')
+          .map(([term, value]) => (
+            <React.Fragment key={term}>
+              <dt>{term}</dt>
+              <dd>{value}</dd>
+            </React.Fragment>
+          ))}
+      </dl>
+    </details>
   );
+}
+
+/** The node, or how many there are, and the GPUs: "gpu01 · 2 × a100". */
+function placeOf({ host, job }: ISession, trans: TranslationBundle): string {
+  const nodes = job?.nodes ?? [];
+  const where =
+    nodes.length > 1
+      ? trans._n('%1 node', '%1 nodes', nodes.length)
+      : (nodes[0] ?? host);
+  return [where, job && gpusOf(job)].filter(Boolean).join(' · ');
 }
 
 function gpusOf(job: ISessionJob): string | null {

@@ -36,6 +36,10 @@ def test_all_sections(page: Page, api: FakeApi, open_panel: Show, screenshot: Ta
         ["ulysses: 2 h 24 min left", "GPU 93 %"]
     )
     screenshot("all")
+    expect(panel.get_by_text("physics", exact=True)).to_be_hidden()
+    panel.get_by_text("gpu01 · 2 × a100").click()
+    expect(panel.get_by_text("physics", exact=True)).to_be_visible()
+    panel.get_by_text("gpu01 · 2 × a100").click()
 
 
 def test_folded_sections_ask_for_nothing(page: Page, api: FakeApi, open_panel: Show) -> None:
