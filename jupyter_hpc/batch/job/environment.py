@@ -65,9 +65,9 @@ _BUILT = """\
 # An environment on the node's own disk starts faster than one on the shared one. Each
 # node builds it from wheels that are on the cluster, because nodes have no Internet.
 # Nobody else can have made its folder before, nor swap it: mkdir creates it where others
-# can replace nothing, or the build fails.
+# can replace nothing, or the build fails. Another node may not have the folder of this one.
 for place in "${{SLURM_TMPDIR:-}}" "${{TMPDIR:-}}" /tmp; do
-    [ -n "$place" ] && python3 "$sidecar" check-folder "$place" && break
+    [ -n "$place" ] && {everywhere}python3 "$sidecar" check-folder "$place" && break
 done
 venv=$place/jupyter-hpc-venv-$job-$RANDOM
 # shellcheck disable=SC2016  # each node expands it for itself

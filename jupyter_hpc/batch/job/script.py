@@ -98,6 +98,8 @@ def _staging_in(job: BatchJob) -> str:
 stage='[ "${{SLURM_NODEID:-0}}" = 0 ] || python3 "$1" stage-in "$2" "$3" "$4"'
 {every} bash -c "$stage" stage "$sidecar" "$run/staging.json" "$output" "$scratch" \\
     > /dev/null || exit 1
+# Nobody may have put another folder in its place on one of them.
+{every} python3 "$sidecar" check-staged "$scratch" "$output" || exit 1
 """
     return f"""\
 # ---- data to the node's own disk ----

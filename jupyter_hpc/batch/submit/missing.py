@@ -35,7 +35,8 @@ for job; do
             printf '%s %s %s\\0%s\\0' "$job" "$count" "$PWD/$list" "$(printf %s "$why" | head -n 1)"
     done
     for mark in {LEFT_ON}* [0-9]*/{LEFT_ON}*; do
-        [ -e "$mark" ] && printf '%s -1 %s:%s\\0\\0' "$job" "$PWD/$mark" "$(cat -- "$mark")"
+        [ -e "$mark" ] || continue
+        printf '%s -1 %s:%s\\0\\0' "$job" "$PWD/${{mark%+*}}" "$(head -n 1 -- "$mark")"
     done
 done 2> /dev/null
 true

@@ -12,12 +12,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jupyter_hpc.batch.runtime.job.deletions import Deletions
+from jupyter_hpc.batch.runtime.job.entries import state_of
 from jupyter_hpc.batch.runtime.job.marks import MISSING
 from jupyter_hpc.batch.runtime.job.staging import (
     DRAFT,
     Plan,
     make_parents,
     manifest,
+    restored_states,
     results_below,
 )
 from jupyter_hpc.batch.runtime.log import log
@@ -43,6 +46,8 @@ def open_for_writing(scratch: Path) -> set[str]:
 
 #: Files first: what a link leads to is there before the link.
 _ORDER = {"file": 0, "link": 1, "folder": 2}
+#: Why a file waits for the next copy.
+_BEING_WRITTEN = "being written"
 
 
 class CopyBack:
@@ -51,7 +56,10 @@ class CopyBack:
     def __init__(self, scratch: Path, results: Path, plan: Plan) -> None:
         self.scratch, self.results, self.plan = scratch, results, plan
         self.inputs = manifest(scratch)
+        #: What this part has brought back, and what was back before it began.
         self.done: dict[str, tuple[Any, ...]] = {}
+        self.restored = restored_states(scratch)
+        self.deletions = Deletions(scratch, results)
         self.problems: dict[str, str] = {}
         self.where = f"{platform.node()}:{scratch}"
         #: Links that lead out of the folder, or to an input, by their names.
@@ -63,11 +71,9 @@ class CopyBack:
 
     def pending(self, named: bool = True) -> dict[str, tuple[Any, ...]]:
         """What is new or changed and not yet back, small files first."""
-        wanted = {
-            name: state
-            for name, state in results_below(self.scratch).items()
-            if self.inputs.get(name) != state and self.done.get(name) != state
-        }
+        self.there = results_below(self.scratch)
+        known = {**self.inputs, **self.restored, **self.done}
+        wanted = {name: state for name, state in self.there.items() if known.get(name) != state}
         if self.plan.outputs and named:
             wanted = {name: state for name, state in wanted.items() if self._is_output(name)}
         return dict(sorted(wanted.items(), key=_place))
@@ -87,7 +93,8 @@ class CopyBack:
     def _pending_at_the_end(self) -> dict[str, tuple[Any, ...]]:
         """The same; everything, if no file has a name that was to come back."""
         names = self.pending()
-        if names or self.done or not self.plan.outputs:
+        ours = (*self.done, *self.restored)
+        if names or not self.plan.outputs or any(map(self._is_output, ours)):
             return names
         # A name may have been mistyped, and what stays on scratch is lost.
         names = self.pending(named=False)
@@ -96,12 +103,24 @@ class CopyBack:
             log(f"no file is called {wanted}; all new and changed ones come back instead")
         return names
 
-    def run(self, final: bool = False) -> bool:
-        """Copy what is ready, with `final` also files that are open; True if all are back."""
+    def take_as_done(self, folders: list[Path]) -> None:
+        """What is in one of these folders as it is here need not come back again."""
+        for name, state in results_below(self.scratch).items():
+            wanted = ("link", self._link_text(name, state[1])) if state[0] == "link" else state
+            for folder in folders:
+                with contextlib.suppress(OSError):
+                    if state_of(str(folder / name)) == wanted:
+                        self.done[name] = state
+
+    def run(self, final: bool = False, over: bool = False) -> bool:
+        """Copy what is ready, with `final` also files that are open; True if all are back.
+
+        `over` is the program, and will change nothing any more.
+        """
         # In this order: a file that is begun after the look at open ones is not in the list.
         states = self._pending_at_the_end() if final else self.pending()
         writing = set() if final else open_for_writing(self.scratch)
-        self.problems = {name: "being written" for name in states if name in writing}
+        self.problems = {name: _BEING_WRITTEN for name in states if name in writing}
         ready = [name for name in states if name not in writing]
         if final:
             self._list_missing(ready, states)
@@ -111,9 +130,14 @@ class CopyBack:
             if final and time.monotonic() - shown > 1:
                 self._list_missing(ready[number + 1 :], states)
                 shown = time.monotonic()
+        if all(why == _BEING_WRITTEN for why in self.problems.values()):
+            for name in self.deletions.carry({**self.restored, **self.done}, self.there, over):
+                self.restored.pop(name, None)
+                self.done.pop(name, None)
         if final:
             self._list_missing([], states)
             self._say_leading_out()
+            self.deletions.say()
         return not self.problems
 
     def _copy(self, name: str, state: tuple[Any, ...], final: bool) -> None:
@@ -131,7 +155,7 @@ class CopyBack:
                 found = self._copy_file(source, draft, final)
                 if found is None:
                     os.unlink(draft)
-                    self.problems[name] = "being written"
+                    self.problems[name] = _BEING_WRITTEN
                     return
                 state = found
                 shutil.copystat(source, draft)
@@ -163,20 +187,22 @@ class CopyBack:
 
     def _copy_link(self, name: str, source: Path, draft: Path) -> None:
         """A link that leads to the same place among the results, or out of them as before."""
-        text = os.readlink(source)
-        inside = os.path.relpath(
-            os.path.join(os.path.dirname(self.scratch / name), text), self.scratch
-        )
-        if inside.split("/")[0] == "..":
+        text = self._link_text(name, os.readlink(source))
+        inside = os.path.normpath(os.path.join(os.path.dirname(name), text))
+        if inside.split("/")[0] in ("", "..") or (self.inputs.get(inside) is not None and not (self.results / inside).exists()):
             self.leading_out[name] = text
-        else:
-            if os.path.isabs(text):  # scratch will be gone
-                text = os.path.relpath(inside, os.path.dirname(name) or ".")
-            if self.inputs.get(inside) is not None and not (self.results / inside).exists():
-                self.leading_out[name] = text
         with contextlib.suppress(FileNotFoundError):
             os.unlink(draft)
         os.symlink(text, draft)
+
+    def _link_text(self, name: str, text: str) -> str:
+        """Where a link is to lead, which is never to scratch: that will be gone."""
+        # A program knows its folder also by the path behind links in it, as os.getcwd() shows it.
+        for root in (str(self.scratch), os.path.realpath(self.scratch)):
+            inside = os.path.relpath(text, root) if os.path.isabs(text) else ".."
+            if inside.split("/")[0] != "..":
+                return os.path.relpath(inside, os.path.dirname(name) or ".")
+        return text
 
     def _say_leading_out(self) -> None:
         for name, target in sorted(self.leading_out.items())[:20]:

@@ -146,7 +146,7 @@ def make_scratch(scratch_roots: list[str], needed: int, chosen: str = "") -> Pat
     """A new folder of this job, array task and restart; `chosen` by the first of several nodes."""
     if chosen:
         scratch = Path(chosen)
-        why = why_unsafe(str(scratch.parent))
+        why = _why_not(str(scratch.parent), needed)
         if why:
             raise NoRoom(f"{platform.node()}:{scratch.parent} cannot be used: {why}")
         scratch.mkdir(mode=0o700)  # here nobody else can have made it before us

@@ -2,6 +2,7 @@
 
     python jupyter_hpc_job.py stage-in PLAN OUTPUT [SCRATCH]  prints which folder it is, the
                                                               scratch folder and that of the program
+    python jupyter_hpc_job.py check-staged SCRATCH OUTPUT     whether that folder is still the same
     python jupyter_hpc_job.py isolate PLAN OUTPUT             prints the folder of the program
     python jupyter_hpc_job.py tidy OUTPUT                     leaves only results in it
     python jupyter_hpc_job.py check-folder FOLDER             whether others could swap it
@@ -33,6 +34,7 @@ from typing import Any
 from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
 from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
 from jupyter_hpc.batch.runtime.job.gpu_record import GpuRecorder, check_gpu
+from jupyter_hpc.batch.runtime.job.left_behind import fetch_left, say_left
 from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
 from jupyter_hpc.batch.runtime.job.notify import tell_end
 from jupyter_hpc.batch.runtime.job.own_folder import (
@@ -43,7 +45,13 @@ from jupyter_hpc.batch.runtime.job.own_folder import (
 from jupyter_hpc.batch.runtime.job.progress import begin_part, end_part
 from jupyter_hpc.batch.runtime.job.run_table import write_run_table
 from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, NoRoom, identity, why_unsafe
-from jupyter_hpc.batch.runtime.job.staging import Plan, all_is_back, stage_in
+from jupyter_hpc.batch.runtime.job.staging import (
+    Plan,
+    all_is_back,
+    check_staged,
+    results_folder,
+    stage_in,
+)
 from jupyter_hpc.batch.runtime.log import log
 
 #: Between two samples of the GPUs.
@@ -85,7 +93,7 @@ class Sidecar:
                 self.copy.run(final=hurry)
                 next_copy = time.monotonic() + self.interval
             self._wait(next_sample, next_copy, hurry)
-        return 0 if self.copy is None or self.copy.run(final=True) else INCOMPLETE
+        return 0 if self.copy is None or self.copy.run(final=True, over=True) else INCOMPLETE
 
     def _wait(self, next_sample: float, next_copy: float, hurry: bool) -> None:
         ends = [time.monotonic() + 1.0] if hurry else [time.monotonic() + 3600.0]
@@ -123,9 +131,10 @@ def main(arguments: list[str]) -> int:
     telling.add_argument("code", type=int)
     telling.add_argument("job")
     telling.add_argument("runs", type=int)
-    cleaning = commands.add_parser("clean")
-    cleaning.add_argument("scratch")
-    cleaning.add_argument("output")
+    for name in ("clean", "check-staged"):
+        of_scratch = commands.add_parser(name)
+        of_scratch.add_argument("scratch", type=Path)
+        of_scratch.add_argument("output", type=Path)
     beside = commands.add_parser("run")
     for name in ("--plan", "--scratch", "--results", "--gpus"):
         beside.add_argument(name)
@@ -157,8 +166,10 @@ def main(arguments: list[str]) -> int:
         tell_end(Path(options.run), options.code, options.job, options.runs)
         return 0
     if options.command == "clean":
-        all_is_back(Path(options.scratch), Path(options.output))
+        all_is_back(options.scratch, options.output)
         return 0
+    if options.command == "check-staged":
+        return _check_staged(options.scratch, options.output)
     if options.command == "run":
         return _run(options)
     parser.print_help()
@@ -168,7 +179,9 @@ def main(arguments: list[str]) -> int:
 def _stage(options: Any) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        staged = stage_in(Plan(options.plan), Path(options.output), options.scratch)
+        plan, output = Plan(options.plan), Path(options.output)
+        fetch_left(plan, output)  # first, since it makes room
+        staged = stage_in(plan, output, options.scratch)
     except (NoRoom, OSError, ValueError) as error:
         log(f"the inputs were not staged: {error}")
         return 1
@@ -194,6 +207,15 @@ def _check(folder: str) -> int:
     return 1 if why else 0
 
 
+def _check_staged(scratch: Path, output: Path) -> int:
+    try:
+        check_staged(scratch, output)
+    except (NoRoom, OSError) as error:
+        log(f"nothing runs: {error}")
+        return 1
+    return 0
+
+
 def _run(options: Any) -> int:
     # On other nodes than the first, files of the same name must not meet.
     own = "-" + platform.node().split(".")[0] if os.environ.get("SLURM_NODEID", "0") != "0" else ""
@@ -205,8 +227,10 @@ def _run(options: Any) -> int:
             except NoRoom as error:
                 log(f"nothing is copied from there: {error}")
                 return INCOMPLETE
-        results = Path(options.results) / ("files" + own)
+        results = results_folder(Path(options.results))
         copy = CopyBack(Path(options.scratch), results, Plan(options.plan))
+        if options.once:  # another one before this was killed
+            copy.take_as_done([results])
     gpus = None
     if options.gpus:
         base, suffix = os.path.splitext(options.gpus)
@@ -221,6 +245,8 @@ def _run(options: Any) -> int:
             all_is_back(copy.scratch, Path(options.results))
         else:
             log(f"the scratch folder stays: {platform.node()}:{copy.scratch}")
+        if not own:
+            say_left(Path(options.results), copy.scratch)
     sidecar.close()
     return code
 

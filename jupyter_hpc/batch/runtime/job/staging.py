@@ -13,18 +13,26 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jupyter_hpc.batch.runtime.job.entries import as_states, entries_below, size_of
+from jupyter_hpc.batch.runtime.job.entries import as_states, entries_below, size_of, state_of
 from jupyter_hpc.batch.runtime.job.folder import Mirror
 from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
 from jupyter_hpc.batch.runtime.job.marks import MISSING
 from jupyter_hpc.batch.runtime.job.own_folder import save_inputs, say_made
-from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, clean, identity, make_scratch
+from jupyter_hpc.batch.runtime.job.scratch import (
+    OWN_MARK,
+    NoRoom,
+    clean,
+    identity,
+    make_scratch,
+)
 from jupyter_hpc.batch.runtime.log import log
 
 #: How the name of a file ends while it is being copied back.
 DRAFT = ".jupyter-hpc-draft"
-#: Beside the results, with the name of a node: where on it they are, until they are back.
+#: Beside the results, with the names of a node and of a folder on it: there are others of them.
 LEFT_ON = ".scratch-"
+#: On scratch, beside our mark: what the program was given, and what earlier parts had left.
+_GIVEN, _RESTORED = "-manifest", "-restored"
 
 
 class Plan:
@@ -56,11 +64,12 @@ def stage_in(plan: Plan, output: Path, chosen: str = "") -> Staged:
 
     If that fails or is interrupted, nothing stays behind.
     """
-    earlier = output / "files"
-    left = entries_below(str(earlier))
-    needed = sum(os.path.getsize(item["source"]) for item in plan.inputs) + size_of(left)
+    # What the first node has left is for all of them, as the state that only rank 0 writes.
+    folders = dict.fromkeys([output / "files", results_folder(output)])
+    earlier = {folder: entries_below(str(folder)) for folder in folders}
+    needed = sum(os.path.getsize(item["source"]) for item in plan.inputs)
+    needed += sum(map(size_of, earlier.values()))
     scratch = make_scratch(plan.scratch_roots, needed, chosen)
-    mark = output / (LEFT_ON + platform.node())
     started = time.monotonic()
     try:
         before = identity(scratch)
@@ -72,13 +81,16 @@ def stage_in(plan: Plan, output: Path, chosen: str = "") -> Staged:
         for item in plan.inputs:  # a link may lead to another input, so all are there first
             if item.get("origin"):
                 _lead_back(work / item["target"], item["origin"])
-        _save_manifest(scratch)
-        _restore(earlier, left, scratch)
+        _save_states(scratch, _GIVEN, results_below(scratch))
+        restored: dict[str, tuple[Any, ...]] = {}
+        for folder, left in earlier.items():
+            restored.update(_restore(folder, left, scratch))
+        _save_states(scratch, _RESTORED, restored)
         staged = Staged(scratch, plan.inner)
         if staged.identity != before:
             raise OSError(f"{scratch} is not the folder any more that was made there")
         # Written while there is room: if the job is killed, this says where its files are.
-        mark.write_text(str(scratch), encoding="utf-8")
+        mark_of(scratch, output).write_text(f"{scratch}\n{before}\n", encoding="utf-8")
     except BaseException:
         clean(scratch)
         raise
@@ -91,7 +103,31 @@ def all_is_back(scratch: Path, output: Path) -> None:
     """Delete a scratch folder that holds nothing any more that is not elsewhere."""
     clean(scratch)
     with contextlib.suppress(OSError):
-        (output / (LEFT_ON + platform.node())).unlink()
+        mark_of(scratch, output).unlink()
+
+
+def results_folder(output: Path) -> Path:
+    """Where results of this node come to; numbered, for a later part may have other nodes."""
+    number = os.environ.get("SLURM_NODEID") or "0"
+    return output / ("files" if number == "0" else f"files-node{number}")
+
+
+def mark_of(scratch: Path, output: Path) -> Path:
+    """Says where a scratch folder is and which one, as long as it holds what is nowhere else."""
+    return output / f"{LEFT_ON}{platform.node()}+{scratch.name}"
+
+
+def read_mark(mark: Path) -> tuple[Path, str]:
+    """The scratch folder that a mark stands for, and its identity."""
+    place, _, number = mark.read_text(encoding="utf-8").partition("\n")
+    return Path(place), number.strip()
+
+
+def check_staged(scratch: Path, output: Path) -> None:
+    """Raise NoRoom if there is another folder now than the one that was staged on this node."""
+    _, staged = read_mark(mark_of(scratch, output))
+    if identity(scratch) != staged:
+        raise NoRoom(f"{platform.node()}:{scratch} is not the folder that was staged")
 
 
 def _bring_folder(plan: FolderPlan, scratch: Path, leave: list[str]) -> None:
@@ -138,8 +174,14 @@ def _lead_back(folder: Path, origin: str) -> None:
         )
 
 
-def _restore(earlier: Path, left: dict[str, tuple[Any, ...]], scratch: Path) -> None:
-    """What an earlier part of this run has brought back, in place of the inputs of that name."""
+def _restore(
+    earlier: Path, left: dict[str, tuple[Any, ...]], scratch: Path
+) -> dict[str, tuple[Any, ...]]:
+    """What an earlier part of this run has brought back, in place of the inputs of that name.
+
+    The states that it has here.
+    """
+    restored = {}
     for name, state in left.items():
         if name == MISSING or name.endswith(DRAFT):  # no results, and a part may have been killed
             continue
@@ -147,13 +189,15 @@ def _restore(earlier: Path, left: dict[str, tuple[Any, ...]], scratch: Path) -> 
         make_parents(target, scratch)
         if state[0] == "folder":
             target.mkdir(exist_ok=True)
-            continue
-        if target.is_symlink() or target.is_file():
-            target.unlink()
-        if state[0] == "link":
-            target.symlink_to(state[1])
         else:
-            shutil.copy2(earlier / name, target)
+            if target.is_symlink() or target.is_file():
+                target.unlink()
+            if state[0] == "link":
+                target.symlink_to(state[1])
+            else:
+                shutil.copy2(earlier / name, target)
+        restored[name] = state_of(str(target))
+    return restored
 
 
 def make_parents(path: Path, top: Path) -> None:
@@ -177,15 +221,28 @@ def results_below(folder: Path) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def _save_manifest(scratch: Path) -> None:
-    text = json.dumps(results_below(scratch))
-    (scratch / (OWN_MARK + "-manifest")).write_text(text, encoding="utf-8")
+def _save_states(scratch: Path, kind: str, states: dict[str, tuple[Any, ...]]) -> None:
+    (scratch / (OWN_MARK + kind)).write_text(json.dumps(states), encoding="utf-8")
+
+
+def is_whole(scratch: Path) -> bool:
+    """Whether our marks are there: else something has cleared the folder, or it was never ready."""
+    return all((scratch / (OWN_MARK + kind)).is_file() for kind in ("", _GIVEN, _RESTORED))
 
 
 def manifest(scratch: Path) -> dict[str, tuple[Any, ...]]:
-    """What was there before the program started."""
+    """What the program was given, without what earlier parts had left."""
+    return _states(scratch, _GIVEN)
+
+
+def restored_states(scratch: Path) -> dict[str, tuple[Any, ...]]:
+    """What earlier parts had left, as it was before the program started."""
+    return _states(scratch, _RESTORED)
+
+
+def _states(scratch: Path, kind: str) -> dict[str, tuple[Any, ...]]:
     try:
-        text = (scratch / (OWN_MARK + "-manifest")).read_text(encoding="utf-8")
+        text = (scratch / (OWN_MARK + kind)).read_text(encoding="utf-8")
     except OSError:
         return {}
     return as_states(json.loads(text))
