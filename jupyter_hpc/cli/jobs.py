@@ -264,6 +264,9 @@ async def _results(
             if not fetched.written:
                 where = f"What it left is in {found.run_dir}."
                 ending = f"Job {job_id} left no results. {ending} {where}"
+        if over and found.uncompared:
+            said = "It was killed before it looked whether it had changed files outside of its "
+            ending = f"{ending} {said}folder.".strip()
         return fetched, missing.get(job_id), ending
 
 

@@ -1,4 +1,4 @@
-"""A second node for jobs outside of Slurm: another name, and another disk at the place of scratch."""
+"""A second node for jobs outside of Slurm: another name, another disk in the place of scratch."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ ended() {{
 finish() {{
     trap '' USR1 TERM INT    # nothing may interrupt this, and children ignore it as well
     cd "$run" || :    # the working directory may be on scratch, which will be gone
-{indent(_stop_sidecar(job))}{indent(_tidy(job))}{indent(_remove_environment(job))}\
-{indent(decision_text(job))}{indent(_state(job))}\
+{indent(_stop_sidecar(job))}{indent(_remove_environment(job))}\
+{indent(decision_text(job))}{indent(_tidy(job))}{indent(_state(job))}\
     {_is_the_end(job)} && date > "$output/DONE"
 {indent(_table(job))}{indent(action_text(job))}{indent(_notify_user(job))}\
     say "ended with code $code"
@@ -96,8 +96,16 @@ if [ "$code" -eq 0 ] && [ "$copy_code" -ne 0 ]; then code={INCOMPLETE}; fi
 def _tidy(job: BatchJob) -> str:
     if not job.isolated:
         return ""
-    return """\
+    if not job.goes_on:
+        return """\
 python3 "$sidecar" tidy "$output"    # the results alone stay in the folder of this run
+"""
+    return """\
+# The results alone stay in the folder of this run, unless another part goes on in it.
+case $next in
+goes-on | held) python3 "$sidecar" tidy --keep "$output" ;;
+*) python3 "$sidecar" tidy "$output" ;;
+esac
 """
 
 

@@ -26,8 +26,8 @@ PARTS = {
     SIDECAR_FILE: (
         *("log", "job/marks", "job/gpu_record", "job/entries", "job/patterns", "job/linked"),
         *("job/folder_plan", "job/folder"),
-        *("job/own_folder", "job/scratch", "job/staging", "job/deletions", "job/copy_back"),
-        *("job/left_behind", "job/run_table", "job/progress", "job/notify", "job/sidecar"),
+        *("job/own_folder", "job/scratch", "job/staging", "parts/deletions", "job/copy_back"),
+        *("parts/left_behind", "job/run_table", "job/progress", "job/notify", "job/sidecar"),
     ),
     RUNTIME_FILE: (
         *("log", "script/state", "script/ranks", "display/layout", "display/values"),

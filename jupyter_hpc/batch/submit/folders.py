@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import contextlib
 import glob
+import json
 import os
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,13 +15,31 @@ from typing import Any
 
 from jupyter_hpc.batch.convert.reading import Notebook
 from jupyter_hpc.batch.convert.report import Conversion
-from jupyter_hpc.batch.job.model import OwnFolder
+from jupyter_hpc.batch.job.model import BatchJob, OwnFolder
 from jupyter_hpc.batch.paths.outside import FAR, levels_above
 from jupyter_hpc.batch.paths.written import WrittenPath, written_paths
+from jupyter_hpc.batch.runtime.runs.collect import RUN_FILE
+from jupyter_hpc.batch.submit.recorded import GOES_ON_HERE
+from jupyter_hpc.batch.submit.runs import NOTES
 from jupyter_hpc.clusters.sections import BatchSettings
+from jupyter_hpc.errors import UsageError
+from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.models import Phase
 
 #: So many names are told; a pattern can stand for thousands.
 _MAX_NAMES = 50
+
+#: Prints "JOB\0RUN.JSON\0" for each of the jobs $@ of which a run lies beside those in $1.
+_LOOK = f"""
+beside=$1
+shift
+for job; do
+    run=$(cat -- "{NOTES}/$job") && [ "$(dirname -- "$run")" = "$beside" ] || continue
+    printf '%s\\0' "$job" && cat -- "$run/{RUN_FILE}" && printf '\\0'
+done 2> /dev/null
+true
+"""
 
 
 @dataclass(frozen=True)
@@ -129,3 +149,29 @@ def _matching(path: WrittenPath, folder: Path) -> list[str]:
         if len(found) > _MAX_NAMES:
             break
     return found
+
+
+async def refuse_second(job: BatchJob, runner: Runner, client: SlurmClient) -> None:
+    """UsageError if the parts of another job that waits or runs work in the folder of this one.
+
+    Either would go on from what the other has left there, and end with its DONE.
+    """
+    if not (job.goes_on and job.in_notebooks_folder):
+        return
+    living = [each for each in await client.my_jobs() if each.phase is not Phase.ENDED]
+    numbers = sorted({each.array_id or each.job_id for each in living})
+    if not numbers:
+        return
+    done = await runner.run(["sh", "-c", _LOOK, "sh", posixpath.dirname(job.run_dir), *numbers])
+    fields = done.stdout.split("\0")
+    for number, text in zip(fields[::2], fields[1::2], strict=False):
+        try:
+            asked = json.loads(text)
+        except ValueError:
+            continue
+        if asked.get(GOES_ON_HERE) and asked.get("folder") == job.work_dir:
+            raise UsageError(
+                f"Job {number} of this notebook goes on in its folder, and this one would as well: "
+                "each would begin with what the other has left there.",
+                "Give this one a folder of its own (--isolate), or wait for the end of the other.",
+            )

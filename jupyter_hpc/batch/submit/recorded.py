@@ -13,6 +13,9 @@ from jupyter_hpc.batch.submit.snapshot import as_json
 from jupyter_hpc.clusters.sections import Budget
 from jupyter_hpc.slurm.cost import cost_of_time
 
+#: Tells of a run with several parts that leave their state in the notebook's folder.
+GOES_ON_HERE = "goes_on_in_folder"
+
 
 def with_environment(asked: bytes, job: BatchJob, seen: Seen) -> bytes:
     """run.json with what the job is going to run in, as far as that was seen."""
@@ -38,6 +41,7 @@ def asked_of(job: BatchJob, budget: Budget) -> dict[str, Any]:
         "runs": len(job.sweep) or 1,
         "swept": list(dict.fromkeys(name for values in job.sweep for name in values)),
         "parts": job.chain,
+        GOES_ON_HERE: job.goes_on and job.in_notebooks_folder,
         "request": request,
         "hour": {"amount": hour.amount, "unit": hour.unit},
     }

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jupyter_hpc.batch.job.files import FOLDER
-from jupyter_hpc.batch.runtime.job.own_folder import INPUTS
+from jupyter_hpc.batch.runtime.job.own_folder import INPUTS, LINKED
 from jupyter_hpc.batch.runtime.job.staging import DRAFT
 from jupyter_hpc.batch.runtime.runs.collect import RUN_FILE
 from jupyter_hpc.batch.submit.runs import find_run, plain_id
@@ -36,7 +36,8 @@ fi
 
 #: Lists that folder: for each entry its kind, size, time and path, then where it leads if it
 #: is a link, each of the two ended by a null byte; empty folders are entries, too. First
-#: come the lists of what runs were given, which is no result. A run that has not begun has
+#: come the lists of what runs were given, which is no result, and a "c" for each run that has
+#: not compared what its links lead to, since it goes on or was killed. A run that has not begun has
 #: nothing. A notebook that came from a laptop works in work/, where everything newer than
 #: the frozen files is a result.
 _LIST = f"""
@@ -47,6 +48,7 @@ cd -- "$output" 2> /dev/null || exit 0
 for list in {INPUTS} [0-9]*/{INPUTS}; do
     [ -e "$list" ] && printf 'i 0 0 %s\\0' "${{list%{INPUTS}}}" && cat -- "$list" && printf '\\0'
 done
+for list in {LINKED} [0-9]*/{LINKED}; do [ -e "$list" ] && printf 'c 0 0 \\0\\0'; done
 find . -mindepth 1 {_WANTED} -printf '%y %s %T@ %P\\0%l\\0'
 cd -- "$1" && [ -d work ] && find work {_WANTED} -newer conversion.json \
     -printf '%y %s %T@ %p\\0%l\\0'
@@ -82,6 +84,8 @@ class Results:
     job_id: str
     run_dir: str
     files: tuple[ResultFile, ...]
+    #: A run has not yet looked whether files outside of its folder were changed.
+    uncompared: bool = False
 
     @property
     def size(self) -> int:
@@ -110,17 +114,21 @@ async def results_of(runner: Runner, job_id: str) -> Results:
     folder, *fields = done.stdout.split("\0")
     given: set[tuple[str, ...]] = set()
     files = []
+    uncompared = False
     for entry, more in zip(fields[::2], fields[1::2], strict=False):
         kind, size, time, path = entry.split(" ", 3)
         if kind == "i":
             given |= _inputs(path, more)
+        elif kind == "c":
+            uncompared = True
         elif _state(path, kind, size, time, more) not in given and not _is_mark(path):
             source = posixpath.join(folder, path)
             if path.startswith("work/"):
                 source, path = f"{run_dir}/{path}", f"files/{path[5:]}"
             length = int(size) if kind == "f" else 0
             files.append(ResultFile(path, length, source, more, kind == "d"))
-    return Results(job_id, run_dir, tuple(sorted(files, key=lambda file: file.path)))
+    ordered = tuple(sorted(files, key=lambda file: file.path))
+    return Results(job_id, run_dir, ordered, uncompared)
 
 
 def _no_such_run(job_id: str) -> JobNotFound:

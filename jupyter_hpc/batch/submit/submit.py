@@ -46,6 +46,7 @@ from jupyter_hpc.batch.submit.folders import (
     code_of_run,
     overwritten_files,
     own_folder,
+    refuse_second,
 )
 from jupyter_hpc.batch.submit.looking import estimated as estimated
 from jupyter_hpc.batch.submit.looking import looked_over
@@ -275,6 +276,7 @@ async def submit(
     job = prepared.job
     if not prepared.force:
         stop_for_errors(prepared.findings)
+        await refuse_second(job, runner, client)
     await pack(runner, prepared.packings)
     await create_run_folder(runner, job.run_dir, prepared.files, send)
     path = f"{job.run_dir}/{stem(job.notebook)}.sbatch"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from jupyter_hpc.batch.paths.outside import levels_above
 from jupyter_hpc.batch.paths.written import written_paths
 from jupyter_hpc.batch.runtime.job.folder import Mirror
 from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
-from jupyter_hpc.batch.runtime.job.linked import watch
+from jupyter_hpc.batch.runtime.job.linked import clock_of, watch
 
 #: Files and folders up to this size are copied for a trial, larger ones are linked.
 _MAX_COPIED_BYTES = 20_000_000
@@ -48,6 +47,6 @@ def work_copy(
         }
     )
     mirror = Mirror(plan, tree, [])
-    begun = time.time()
+    begun = clock_of(str(tree.parent))
     folder = mirror.run()
     return WorkCopy(folder, watch(mirror.links, begun, mirror.patterns))

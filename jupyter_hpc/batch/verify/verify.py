@@ -319,7 +319,7 @@ class _Trials:
 
     def changed(self) -> list[str]:
         """Files outside of the folders of the trials that were changed while they ran."""
-        return sorted({path for each in self.watched for path in changed(each)})
+        return sorted({path for each in self.watched for path in changed(each).found})
 
     def _run_folder(self, name: str) -> Path:
         run = self.folder / name / "run"

@@ -1,4 +1,4 @@
-"""Staged runs in several parts: each begins with what the last one left, and nothing is forgotten."""
+"""Staged runs in several parts: each begins with what the last one left, all of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from jupyter_hpc.batch.runtime.job.staging import Plan, stage_in
 from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.runs import note_run
 from jupyter_hpc.runner import LocalRunner
+from tests.batch.job.test_folders import folder_of
 from tests.batch.jobs import LocalJob
 from tests.batch.notebooks import converted
 
@@ -35,8 +36,6 @@ def part(job: LocalJob, task: int) -> None:
 
 
 def test_what_the_program_deletes_is_no_result_of_the_next_part(tmp_path: Path) -> None:
-    from tests.batch.job.test_folders import folder_of
-
     folder = folder_of(tmp_path / "work dir")
     job = LocalJob(tmp_path, converted(tmp_path / "s", KEEPS_ONE), chain=4, folder=folder)
     (job.work / "mine.txt").write_text("of the user", encoding="utf-8")

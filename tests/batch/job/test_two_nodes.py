@@ -13,8 +13,9 @@ from tests.batch.notebooks import converted
 CELLS = [
     "import os, sys\nrank = os.environ['RANK']\n"
     "step = int(open('state').read()) if os.path.exists('state') else 0\n"
-    "print('rank', rank, 'from', step, sorted(n for n in os.listdir('.') if n[0] != '.'), flush=True)",
-    "open(f'shard{rank}', 'a').write(str(step))\nopen(f'same', 'w').write(rank)\n"
+    "found = sorted(n for n in os.listdir('.') if n[0] != '.')\n"
+    "print('rank', rank, 'from', step, found, flush=True)",
+    "open(f'shard{rank}', 'a').write(str(step))\nopen('same', 'w').write(rank)\n"
     "if step and rank == '1': os.unlink('old1')\n"
     "if not step: open(f'old{rank}', 'w').close()",
     "if rank == '0': open('state', 'w').write(str(step + 1))\nsys.exit(85)",

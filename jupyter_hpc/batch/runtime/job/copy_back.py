@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jupyter_hpc.batch.runtime.job.deletions import Deletions
 from jupyter_hpc.batch.runtime.job.entries import state_of
 from jupyter_hpc.batch.runtime.job.marks import MISSING
 from jupyter_hpc.batch.runtime.job.staging import (
@@ -24,6 +23,7 @@ from jupyter_hpc.batch.runtime.job.staging import (
     results_below,
 )
 from jupyter_hpc.batch.runtime.log import log
+from jupyter_hpc.batch.runtime.parts.deletions import Deletions
 
 
 def open_for_writing(scratch: Path) -> set[str]:
@@ -189,7 +189,8 @@ class CopyBack:
         """A link that leads to the same place among the results, or out of them as before."""
         text = self._link_text(name, os.readlink(source))
         inside = os.path.normpath(os.path.join(os.path.dirname(name), text))
-        if inside.split("/")[0] in ("", "..") or (self.inputs.get(inside) is not None and not (self.results / inside).exists()):
+        is_input = self.inputs.get(inside) is not None and not (self.results / inside).exists()
+        if is_input or inside.split("/")[0] in ("", ".."):
             self.leading_out[name] = text
         with contextlib.suppress(FileNotFoundError):
             os.unlink(draft)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 #: So many files are remembered one by one; in further folders times are compared.
 _MAX_WATCHED = 20_000
@@ -46,7 +47,24 @@ def watch(
     }
 
 
-def changed(before: dict[str, Any]) -> list[str]:
+def clock_of(folder: str) -> float:
+    """What time it is on the disk of a folder, which may differ from the clock of the node."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return time.time()
+
+
+class Changes(NamedTuple):
+    """Paths that were changed, made or deleted, and folders that were not looked through."""
+
+    #: A folder, with a slash at its end, stands for names that were made or deleted in it.
+    found: list[str]
+    unfinished: list[str]
+
+
+def changed(before: dict[str, Any]) -> Changes:
     """What was changed, made or deleted since."""
     found = []
     for path, state in before["files"].items():
@@ -56,15 +74,41 @@ def changed(before: dict[str, Any]) -> list[str]:
         paths = [os.fspath(file) for file in _files(folder)]
         found += [path for path in paths if path not in before["files"]]
     end = time.monotonic() + _LOOK_SECONDS
+    unfinished: list[str] = []
     for folder in before["large"]:
-        for file in _files(folder):
-            with contextlib.suppress(OSError):
-                if os.lstat(file).st_ctime > before["begun"]:
-                    found.append(os.fspath(file))
-            if time.monotonic() > end:
-                break
+        newer, finished = _newer(folder, before["begun"], end)
+        found += newer
+        unfinished += [] if finished else [folder]
     found += [path for path in _matching(before.get("patterns", ())) if path not in before["files"]]
-    return sorted(set(found))
+    return Changes(sorted(set(found)), unfinished)
+
+
+def _newer(top: str, begun: float, end: float) -> tuple[list[str], bool]:
+    """What of a folder is newer, and whether all was looked at until `end`.
+
+    Of a file that was deleted, the time of its folder tells.
+    """
+    found: list[str] = []
+    folders = [top]
+    while folders:
+        folder = folders.pop()
+        explained = False
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    newer = entry.stat(follow_symlinks=False).st_ctime > begun
+                    if entry.name == "__pycache__":
+                        explained = explained or newer
+                    elif entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    elif newer:
+                        found.append(entry.path)
+                        explained = True
+                if time.monotonic() > end:
+                    return found, False
+            if not explained and os.stat(folder).st_mtime > begun:
+                found.append(folder + "/")
+    return found, True
 
 
 def _matching(patterns: Iterable[str]) -> list[str]:

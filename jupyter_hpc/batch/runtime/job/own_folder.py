@@ -16,19 +16,27 @@ from typing import Any
 from jupyter_hpc.batch.runtime.job.entries import as_states, state_of
 from jupyter_hpc.batch.runtime.job.folder import Mirror
 from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
-from jupyter_hpc.batch.runtime.job.linked import changed, watch
+from jupyter_hpc.batch.runtime.job.linked import changed, clock_of, watch
 from jupyter_hpc.batch.runtime.log import log
 
-#: Beside the results: what of them are inputs, and what links lead to.
+#: Beside the results: what of them are inputs, and what links lead to, until that is compared.
 INPUTS = ".inputs.json"
-_LINKED = ".linked.json"
+LINKED = ".linked.json"
+#: The same between two parts: it was compared at the end of the one before.
+_COMPARED = ".compared.json"
 #: Names files of the notebook that were linked and are changed.
 CHANGED = "CHANGED.txt"
 
 
 def make_own_folder(plan: FolderPlan, output: Path) -> Path:
-    """The working directory; called again it only adds what is not there."""
-    begun, clock = time.monotonic(), time.time()
+    """The working directory; a later part has what the first one was given, as it was left."""
+    if (output / INPUTS).exists():
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(output / _COMPARED, output / LINKED)
+        folder = output / "files" / plan.inner
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    begun, clock = time.monotonic(), clock_of(str(output))
     mirror = Mirror(plan, output / "files", [])
     try:
         folder = mirror.run()
@@ -41,18 +49,9 @@ def make_own_folder(plan: FolderPlan, output: Path) -> Path:
 
 
 def save_inputs(place: Path, mirror: Mirror, begun: float, prefix: str = "") -> None:
-    """Write down what was put there, added to what is written down already."""
-    inputs = {**mirror.made, **_read(place / (prefix + INPUTS))}
-    linked = watch(mirror.links, begun, mirror.patterns)
-    earlier = _read(place / (prefix + _LINKED))
-    if earlier:
-        linked["files"] = {**linked["files"], **earlier["files"]}
-        linked["folders"] = sorted({*linked["folders"], *earlier["folders"]})
-        linked["large"] = sorted({*linked["large"], *earlier["large"]})
-        linked["patterns"] = sorted({*linked["patterns"], *earlier.get("patterns", ())})
-        linked["begun"] = earlier["begun"]
-    _write(place / (prefix + INPUTS), inputs)
-    _write(place / (prefix + _LINKED), linked)
+    """Write down what was put there; the list of inputs last, which says that all is there."""
+    _write(place / (prefix + LINKED), watch(mirror.links, begun, mirror.patterns))
+    _write(place / (prefix + INPUTS), mirror.made)
 
 
 def say_made(mirror: Mirror, seconds: float) -> None:
@@ -69,11 +68,18 @@ def say_made(mirror: Mirror, seconds: float) -> None:
         )
 
 
-def tidy_own_folder(output: Path) -> None:
-    """Leave the results alone in the folder, and say what was changed outside of it."""
+def tidy_own_folder(output: Path, keep: bool = False) -> None:
+    """Leave the results alone in the folder, and say what was changed outside of it.
+
+    With `keep` a further part goes on there, and needs what this one was given.
+    """
     say_changed(output, output)
+    if keep:
+        with contextlib.suppress(OSError):
+            os.replace(output / LINKED, output / _COMPARED)
+        return
     _take_away(output / "files", as_states(_read(output / INPUTS)))
-    for mark in (INPUTS, _LINKED):
+    for mark in (INPUTS, LINKED):
         with contextlib.suppress(OSError):
             os.unlink(output / mark)
 
@@ -91,8 +97,15 @@ def _take_away(folder: Path, inputs: dict[str, tuple[Any, ...]]) -> None:
 
 def say_changed(place: Path, output: Path, prefix: str = "") -> None:
     """Name what links lead to and was changed, in the log and in a list for `results`."""
-    before = _read(place / (prefix + _LINKED))
-    found = changed(before) if before else []
+    before = _read(place / (prefix + LINKED))
+    if not before:
+        return
+    found, unfinished = changed(before)
+    if unfinished:
+        log(
+            f"whether this run changed something in {', '.join(unfinished[:3])} is not known: "
+            "there are too many files to look at all of them"
+        )
     if not found:
         return
     more = f" and {len(found) - 3} more" if found[3:] else ""
@@ -101,8 +114,11 @@ def say_changed(place: Path, output: Path, prefix: str = "") -> None:
         f"{', '.join(found[:3])}{more}"
     )
     try:
-        with open(output / CHANGED, "ab") as file:
-            file.write("".join(f"{name}\n" for name in found).encode("utf-8", "surrogateescape"))
+        listed = output / CHANGED
+        earlier = listed.read_bytes().splitlines() if listed.exists() else []
+        names = [name.encode("utf-8", "surrogateescape") for name in found]
+        with open(listed, "ab") as file:
+            file.write(b"".join(name + b"\n" for name in names if name not in earlier))
     except OSError as error:
         log(f"their list could not be written: {error}")
 

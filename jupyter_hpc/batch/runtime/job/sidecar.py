@@ -4,7 +4,8 @@
                                                               scratch folder and that of the program
     python jupyter_hpc_job.py check-staged SCRATCH OUTPUT     whether that folder is still the same
     python jupyter_hpc_job.py isolate PLAN OUTPUT             prints the folder of the program
-    python jupyter_hpc_job.py tidy OUTPUT                     leaves only results in it
+    python jupyter_hpc_job.py tidy [--keep] OUTPUT            leaves only results in it; --keep:
+                                                              but compares, for a part follows
     python jupyter_hpc_job.py check-folder FOLDER             whether others could swap it
     python jupyter_hpc_job.py run [--plan PLAN --scratch DIR --results DIR]
                                    [--gpus FILE] [--interval SECONDS]
@@ -34,7 +35,6 @@ from typing import Any
 from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
 from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
 from jupyter_hpc.batch.runtime.job.gpu_record import GpuRecorder, check_gpu
-from jupyter_hpc.batch.runtime.job.left_behind import fetch_left, say_left
 from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
 from jupyter_hpc.batch.runtime.job.notify import tell_end
 from jupyter_hpc.batch.runtime.job.own_folder import (
@@ -53,6 +53,7 @@ from jupyter_hpc.batch.runtime.job.staging import (
     stage_in,
 )
 from jupyter_hpc.batch.runtime.log import log
+from jupyter_hpc.batch.runtime.parts.left_behind import fetch_left, say_left
 
 #: Between two samples of the GPUs.
 GPU_INTERVAL_SECONDS = 10.0
@@ -119,7 +120,9 @@ def main(arguments: list[str]) -> int:
     isolating = commands.add_parser("isolate")
     isolating.add_argument("plan")
     isolating.add_argument("output")
-    commands.add_parser("tidy").add_argument("output")
+    tidying = commands.add_parser("tidy")
+    tidying.add_argument("--keep", action="store_true")
+    tidying.add_argument("output", type=Path)
     commands.add_parser("check-folder").add_argument("folder")
     part = commands.add_parser("part")
     part.add_argument("moment", choices=["begin", "end"])
@@ -148,7 +151,7 @@ def main(arguments: list[str]) -> int:
     if options.command == "isolate":
         return _isolate(options)
     if options.command == "tidy":
-        tidy_own_folder(Path(options.output))
+        tidy_own_folder(options.output, options.keep)
         return 0
     if options.command == "check-folder":
         return _check(options.folder)

@@ -16,6 +16,7 @@ from typing import Any
 from jupyter_hpc.batch.runtime.job.entries import as_states, entries_below, size_of, state_of
 from jupyter_hpc.batch.runtime.job.folder import Mirror
 from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
+from jupyter_hpc.batch.runtime.job.linked import clock_of
 from jupyter_hpc.batch.runtime.job.marks import MISSING
 from jupyter_hpc.batch.runtime.job.own_folder import save_inputs, say_made
 from jupyter_hpc.batch.runtime.job.scratch import (
@@ -74,7 +75,8 @@ def stage_in(plan: Plan, output: Path, chosen: str = "") -> Staged:
     try:
         before = identity(scratch)
         if plan.folder is not None:
-            _bring_folder(plan.folder, scratch, [item["target"] for item in plan.inputs])
+            others = [item["target"] for item in plan.inputs]
+            _bring_folder(plan.folder, scratch, others, clock_of(str(output)))
         work = scratch / plan.inner
         for item in plan.inputs:
             _bring(item, work / item["target"])
@@ -130,8 +132,8 @@ def check_staged(scratch: Path, output: Path) -> None:
         raise NoRoom(f"{platform.node()}:{scratch} is not the folder that was staged")
 
 
-def _bring_folder(plan: FolderPlan, scratch: Path, leave: list[str]) -> None:
-    begun, clock = time.monotonic(), time.time()
+def _bring_folder(plan: FolderPlan, scratch: Path, leave: list[str], clock: float) -> None:
+    begun = time.monotonic()
     mirror = Mirror(plan, scratch, leave)
     mirror.run()
     save_inputs(scratch, mirror, clock, prefix=OWN_MARK)
