@@ -104,6 +104,8 @@ class Overwritten:
     replaced: tuple[str, ...] = ()
     #: What they hold stays, and more is added.
     added_to: tuple[str, ...] = ()
+    #: Whether it writes files of the folder by their names, be they there or not.
+    by_name: bool = False
 
 
 def overwritten_files(code: CodeOfRun, folder: Path) -> Overwritten:
@@ -118,7 +120,13 @@ def overwritten_files(code: CodeOfRun, folder: Path) -> Overwritten:
     return Overwritten(
         tuple(name for name in names if not found[name]),
         tuple(name for name in names if found[name]),
+        any(path.effect != "folder" and _is_in_folder(path.path) for path in code.written),
     )
+
+
+def _is_in_folder(path: str) -> bool:
+    """Whether a path surely begins in the working folder, and not in one of the run."""
+    return not path.startswith(("*", "$", *FAR))
 
 
 def _named_files(path: WrittenPath, folder: Path) -> list[str]:

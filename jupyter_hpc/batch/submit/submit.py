@@ -276,7 +276,8 @@ async def submit(
     job = prepared.job
     if not prepared.force:
         stop_for_errors(prepared.findings)
-        await refuse_second(job, runner, client)
+        if prepared.overwritten.by_name:
+            await refuse_second(job, runner, client)
     await pack(runner, prepared.packings)
     await create_run_folder(runner, job.run_dir, prepared.files, send)
     path = f"{job.run_dir}/{stem(job.notebook)}.sbatch"

@@ -51,5 +51,8 @@ async def test_a_second_chain_in_the_folder_of_the_notebook_is_refused(
         with pytest.raises(UsageError, match="Job 50 of this notebook goes on in its folder"):
             await submitted(notebook, **values)
     assert await submitted(notebook, chain=2, force=True) == "54"
+    write_notebook(notebook, ["import os\nopen(os.environ['JUPYTER_HPC_CHECKPOINTS'] + '/s', 'w')"])
+    assert await submitted(notebook, chain=2) == "55"  # its state is in the folder of the run
+    write_notebook(notebook, ["open('state', 'w')"])
     queue.jobs = [replace(each, state="COMPLETED") for each in queue.jobs]
-    assert await submitted(notebook, chain=2) == "55"
+    assert await submitted(notebook, chain=2) == "56"

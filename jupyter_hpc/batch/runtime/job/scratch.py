@@ -180,6 +180,8 @@ def _restarted() -> bool:
 def clean(scratch: Path) -> None:
     """Delete a scratch folder, if a job of ours made it; nothing else is ever deleted."""
     mark = scratch / OWN_MARK
+    if not os.path.lexists(scratch):  # it could not be made on this node
+        return
     if not scratch.name.startswith("jupyter-hpc-") or scratch.is_symlink() or not mark.is_file():
         log(f"{scratch} is not a scratch folder of this job and stays")
         return
