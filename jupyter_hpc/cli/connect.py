@@ -19,7 +19,7 @@ import click
 from jupyter_hpc.cli.render import clock, name_doctor
 from jupyter_hpc.cli.resources import CpuCount
 from jupyter_hpc.connect.options import LAUNCHES, RENEWALS, TRANSPORTS, ConnectOptions
-from jupyter_hpc.errors import HpcError, SubmitRejected, UsageError
+from jupyter_hpc.errors import HpcError, UsageError
 from jupyter_hpc.slurm.options import request_options
 from jupyter_hpc.text import printable
 
@@ -113,10 +113,10 @@ def connect(
         new=given["new"],
         keep=given["keep"],
     )
-    if dry_run:
-        return asyncio.run(_dry_run(options, as_json))
     shown = foreground.Shown(as_json=as_json, browser=not no_browser and terminal)
     try:
+        if dry_run:
+            return asyncio.run(_dry_run(options, as_json))
         if detach or terminal:
             return foreground.watch_manager(options, shown, detach=detach, terminal=terminal)
         return foreground.run_here(options, shown)
@@ -142,12 +142,8 @@ async def _dry_run(options: ConnectOptions, as_json: bool) -> int:
 
     profile, number = wanted_profile(options)
     options = dataclasses.replace(options, number=number)
-    try:
-        async with open_cluster(profile) as runner:
-            made = await plan(profile, options, runner)
-    except SubmitRejected as error:
-        error.exit_code = HpcError.exit_code  # only `submit` has a code of its own for it
-        raise
+    async with open_cluster(profile) as runner:
+        made = await plan(profile, options, runner)
     if as_json:
         click.echo(json.dumps({"event": "dry-run", **made.to_json()}))
         return 0

@@ -5,7 +5,7 @@ shows what it reports and answers what it asks. One JSON object a line, both way
 
     manager  -> terminal   {"event": …} {"tell": …} {"error": …} {"log": …}, with -v
                            {"ask": …, "id": n} {"confirm": …, "id": n} {"withdrawn": n}
-    terminal -> manager    {"options": …, "verbose": count}
+    terminal -> manager    {"options": …, "verbose": count, "detach": bool}
                            {"answers": […], "id": n} {"confirmed": bool, "id": n}
                            {"unanswered": true, "id": n} {"do": word, "question": name}
 
@@ -13,7 +13,7 @@ What a login wants to know is asked here alone; a question of the session itself
 and may be answered elsewhere (connect/session/commands.py).
 
 When the terminal goes away without {"do": "background"}, the manager leaves its
-session: the job stays, nothing of ours keeps running.
+session: the job stays, nothing of ours keeps running. With --detach it goes on instead.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ class Line:
     A thread, because Windows has no events for pipes of this kind.
     """
 
-    def __init__(self, on_command: Callable[[SessionCommand, str], None]) -> None:
+    def __init__(
+        self, on_command: Callable[[SessionCommand, str], None], *, detach: bool = False
+    ) -> None:
         self._on_command = on_command
+        self._detach = detach
         self._loop = asyncio.get_running_loop()
         self._asked = 0
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -96,8 +99,7 @@ class Line:
     def _hear(self, message: dict[str, Any]) -> None:
         word = message.get("do")
         if word == "background":
-            self.background = True
-            _log.info("the session goes on in the background, without a terminal")
+            self._go_on()
         elif word is not None:
             with contextlib.suppress(ValueError):  # a terminal of another release
                 self._on_command(SessionCommand(word), str(message.get("question") or ""))
@@ -111,8 +113,15 @@ class Line:
         for reply in self._waiting.values():
             if not reply.done():
                 reply.set_result({})
+        if self._detach:
+            self._go_on()
         if not self.background:
             self._on_command(SessionCommand.LEAVE, "")
+
+    def _go_on(self) -> None:
+        if not self.background:
+            self.background = True
+            _log.info("the session goes on in the background, without a terminal")
 
 
 class LinePrompter:

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _KEEP_PAGE_SECONDS = 3600.0
 
 
-async def _manage(options: ConnectOptions, log: Log, verbose: int) -> int:
+async def _manage(options: ConnectOptions, log: Log, verbose: int, *, detach: bool) -> int:
     manager: Manager | None = None
 
     def on_command(command: SessionCommand, question: str = "") -> None:
@@ -40,7 +40,7 @@ async def _manage(options: ConnectOptions, log: Log, verbose: int) -> int:
             except ConnectError as late:
                 line.send({"tell": late.message})
 
-    line = Line(on_command)
+    line = Line(on_command, detach=detach)
     log.show(verbose, lambda text: line.send({"log": text}))
 
     def show(fields: dict[str, Any]) -> None:
@@ -81,7 +81,8 @@ def main() -> None:
     options = ConnectOptions.from_json(asked["options"])
     log = Log()
     try:
-        code = asyncio.run(_manage(options, log, int(asked.get("verbose", 0))))
+        verbose, detach = int(asked.get("verbose", 0)), bool(asked.get("detach"))
+        code = asyncio.run(_manage(options, log, verbose, detach=detach))
     except BaseException:
         _log.exception("the manager ends, and should not")
         raise

@@ -18,7 +18,7 @@ from jupyter_hpc.cli.asking import Asking, ask_choice, ask_line, ask_yes
 from jupyter_hpc.cli.browser import browser_available, open_private
 from jupyter_hpc.cli.conversation import question_from
 from jupyter_hpc.cli.foreground import Shown, print_json, raise_reported
-from jupyter_hpc.cli.process import outlive_terminal
+from jupyter_hpc.cli.process import Output, outlive_terminal
 from jupyter_hpc.cli.verbose import current_log
 from jupyter_hpc.cli.view import LineView, LiveView
 from jupyter_hpc.connect.options import ConnectOptions
@@ -63,11 +63,12 @@ class Watcher:
         self._options = options
         self._shown = shown
         self._view = view
+        self._output = Output(self._show, self._reader_gone)
         self._records = records
         self._detach = detach
         self._terminal = terminal
         self._opened = False
-        self._output = records.output_file(options.name)
+        self._output_file = records.output_file(options.name)
         self._job_id = ""
         self._name = options.name  # of the session, which --new may number
         self._asking = Asking(view)
@@ -81,7 +82,7 @@ class Watcher:
         return asyncio.run(self._run())
 
     async def _run(self) -> int:
-        self._manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], self._output)
+        self._manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], self._output_file)
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
@@ -99,8 +100,8 @@ class Watcher:
         before = signal.signal(signal.SIGINT, lambda *_: tell(_Interrupted()))
         outlive_terminal(self._terminal_gone)
         try:
-            verbose = current_log().verbose
-            self._send({"options": self._options.to_json(), "verbose": verbose})
+            asked = {"options": self._options.to_json(), "verbose": current_log().verbose}
+            self._send({**asked, "detach": self._detach})
             return await self._follow()
         finally:
             signal.signal(signal.SIGINT, before)
@@ -113,6 +114,14 @@ class Watcher:
         self._send({"do": "background"})
         self._manager.hang_up()
         os._exit(128 + 1)
+
+    def _show(self, event: dict[str, Any]) -> None:
+        (print_json if self._shown.as_json else self._view.show)(event)
+
+    def _reader_gone(self) -> None:
+        """The session goes on; with --detach its end is still waited for, for the exit code."""
+        self._send({"do": "background"})
+        self._done = self._done or not self._detach
 
     async def _follow(self) -> int:
         code: int | None = None
@@ -140,7 +149,7 @@ class Watcher:
             left = f"{stays(self._job_id, self._name)} " if self._job_id else ""
             raise ConnectError(
                 "The program that keeps the session has ended without a word.",
-                f"{left}Connect again; what it wrote last is in {self._output} and in its log: "
+                f"{left}Connect again; what it wrote last is in {self._output_file} and in its log: "
                 f"jupyter-hpc logs --local {self._name}",
             )
         return code
@@ -149,10 +158,7 @@ class Watcher:
         kind = event["event"]
         if kind == "ended":
             await self._asking.withdraw(_MENU_NAME)
-        if self._shown.as_json:
-            print_json(event)
-        else:
-            self._view.show(event)
+        self._output(event)
         if event.get("next_try") and self._terminal:
             self._say("  To try now: Ctrl-C, then t.")
         self._job_id = event.get("job_id") or self._job_id

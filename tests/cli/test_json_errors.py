@@ -40,8 +40,11 @@ def test_an_error_of_the_session_is_the_last_event(
     assert event["text"] == " ".join(f"{event['message']} {event['hint']}".split())
 
 
-def test_an_error_before_anything_starts_is_an_event(capsys: pytest.CaptureFixture[str]) -> None:
-    event, code, _ = failed(capsys, "nowhere", "--json")
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+def test_an_error_before_anything_starts_is_an_event(
+    capsys: pytest.CaptureFixture[str], dry: list[str]
+) -> None:
+    event, code, _ = failed(capsys, "nowhere", "--json", *dry)
     assert (event["event"], event["cluster"], event["code"], code) == ("error", "nowhere", 2, 2)
 
 

@@ -1,7 +1,9 @@
 """The proxy's own pages: the status page, the status as JSON, and actions.
 
     GET  /_jupyter-hpc/               the page
-    GET  /_jupyter-hpc/status         {"open": bool, "view": {...}, "status": {...}}
+    GET  /_jupyter-hpc/status         {"open": bool, "view": {...}, "status": {...}}; an open tab
+                                      adds ?tab=NAME, of its own making, and is waited for at the
+                                      end of the session (tabs.py)
     POST /_jupyter-hpc/tab            {"secret": …}: that of the page, for the tab of JupyterLab
     POST /_jupyter-hpc/actions/NAME   a JSON object of parameters; needs a secret
 
@@ -37,6 +39,7 @@ from jupyter_hpc.connect.proxy.http import (
     refusal,
 )
 from jupyter_hpc.connect.proxy.peer import Owner
+from jupyter_hpc.connect.proxy.tabs import Tabs
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.text import printable
 
@@ -54,8 +57,11 @@ Action = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any]]]
 class Control:
     """Answers what is asked of the proxy itself, and in Jupyter's place while it is not there."""
 
-    def __init__(self, status: Status, actions: Mapping[str, Action], secret: str) -> None:
+    def __init__(
+        self, status: Status, actions: Mapping[str, Action], secret: str, tabs: Tabs
+    ) -> None:
         self._status = status
+        self._tabs = tabs
         self._actions = actions
         self._secret = secret
         self._page_secret = secrets.token_urlsafe(32)
@@ -113,6 +119,8 @@ class Control:
         status = self._status()
         actions = self._actions.keys() if owner == "me" else ()
         shown = page.view(status, actions, time.time())
+        if owner != "other":
+            self._tabs.asked(head.target, str(status.get("text") or ""))
         value = {"open": is_open, "view": shown, "status": dict(status)}
         return json_answer(200, value, head_only=head.method == "HEAD")
 

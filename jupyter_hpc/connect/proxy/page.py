@@ -377,9 +377,10 @@ function button({ action, label, confirm, parameters }) {
   whole.append(offer);
   return whole;
 }
+const tab = Math.random().toString(36).slice(2);
 async function look() {
   try {
-    const answer = await fetch(own + "status", { cache: "no-store" });
+    const answer = await fetch(own + "status?tab=" + tab, { cache: "no-store" });
     const status = await answer.json();
     if (Date.now() > saidUntil) put("problem", "");
     if (status.open) {

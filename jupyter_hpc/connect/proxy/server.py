@@ -33,6 +33,7 @@ from jupyter_hpc.connect.proxy.connection import BrowserConnection
 from jupyter_hpc.connect.proxy.control import Action, Control, Status
 from jupyter_hpc.connect.proxy.forward import ForwardConnection
 from jupyter_hpc.connect.proxy.peer import Peers, listener
+from jupyter_hpc.connect.proxy.tabs import Tabs
 from jupyter_hpc.connect.proxy.upstream import Upstream
 from jupyter_hpc.errors import PortTaken, UsageError
 from jupyter_hpc.relay.bridge import read_buffer
@@ -90,7 +91,12 @@ class LocalProxy:
     def control(self) -> Control:
         """Answers what is asked of the proxy itself."""
         status, actions, secret = self._own
-        return Control(status, actions(), secret)
+        return Control(status, actions(), secret, self.tabs)
+
+    @cached_property
+    def tabs(self) -> Tabs:
+        """What the open tabs have heard of the session."""
+        return Tabs()
 
     @cached_property
     def peers(self) -> Peers:
@@ -123,6 +129,11 @@ class LocalProxy:
     def disconnect(self) -> None:
         """From now on requests get the status page, or 503."""
         self._upstream = None
+
+    async def last_word(self, text: str) -> None:
+        """Wait for the open tabs to hear how the session has ended, for a moment at most."""
+        if not await self.tabs.all_know(text):
+            _log.info("not every open tab has heard how the session ended")
 
     # -- listening ----------------------------------------------------------------------
 

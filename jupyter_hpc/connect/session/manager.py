@@ -37,7 +37,7 @@ from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.slurm.models import Job
-from jupyter_hpc.waiting import within
+from jupyter_hpc.waiting import finish, within
 
 _log = logging.getLogger(__name__)
 
@@ -140,10 +140,13 @@ class Manager:
             while True:
                 ended = await self._one_job()
                 if self._leaving or not await self._wait_again():
+                    if ended.cause != "requested":
+                        await self._tell_tabs()
                     return ended
                 self._again.clear()
         except HpcError as error:
             _log.error("the session could not go on: %s", error)
+            await self._tell_tabs()
             raise
         finally:
             if self._notices is not None:
@@ -190,6 +193,15 @@ class Manager:
         finally:
             self._asking().withdraw("again")
         return not self._leaving
+
+    async def _tell_tabs(self) -> None:
+        """The open tabs hear why it ended before the port is gone, unless somebody is in a hurry."""
+        if self.proxy is not None:
+            self._again.clear()
+            telling = asyncio.create_task(self.proxy.last_word(self._snapshot()["text"]))
+            hurry = asyncio.create_task(self._again.wait())
+            await asyncio.wait((telling, hurry), return_when=asyncio.FIRST_COMPLETED)
+            await finish(telling, hurry)
 
     # -- the local port -----------------------------------------------------------------
 

@@ -2,9 +2,10 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { ILocalPort, IOffer } from '../tokens';
+import type { ILocalPort, IOffer, IPortStatus } from '../tokens';
 import { useSignal } from '../ui/hooks';
 import { startKernels, unsaved } from './documents';
+import { phaseOf } from './port';
 import type { IResumed, Resuming } from './resuming';
 
 interface INoticeProps {
@@ -50,11 +51,9 @@ export function Notice(props: INoticeProps): JSX.Element | null {
     case 'gone':
       return (
         <section className="jp-Hpc-notice jp-mod-ended" role="alert">
-          <h2>
-            {trans.__('jupyter-hpc does not run on this computer any more')}
-          </h2>
-          <p>{back}</p>
+          <LastWord status={status} name={name} trans={trans} />
           {documents}
+          <p>{back}</p>
         </section>
       );
     case 'cut':
@@ -71,6 +70,40 @@ export function Notice(props: INoticeProps): JSX.Element | null {
         <Resumed {...props} resumed={resuming.resumed} />
       ) : null;
   }
+}
+
+/** Of a port that is gone: what it said last, which nobody can be asked for any more. */
+function LastWord(
+  props: Pick<INoticeProps, 'trans'> & { status: IPortStatus; name: string }
+): JSX.Element {
+  const { status, name, trans } = props;
+  const gone = trans.__('jupyter-hpc does not run on this computer any more');
+  if (phaseOf(status) === 'ended') {
+    return (
+      <>
+        <h2>{trans.__('The session %1 has ended', name)}</h2>
+        <p>{status.text}</p>
+        <p>{gone}.</p>
+      </>
+    );
+  }
+  const said = status.state === 'ready' ? '' : status.text;
+  const last = status.needsPerson || said;
+  return (
+    <>
+      <h2>{gone}</h2>
+      {last && <p>{trans.__('It said last: %1', last)}</p>}
+      {status.jobId && (
+        <p>
+          {trans.__(
+            'Whether job %1 still runs: jupyter-hpc status %2',
+            status.jobId,
+            name
+          )}
+        </p>
+      )}
+    </>
+  );
 }
 
 /** The buttons that the port offers now, or what to do where it offers none. */

@@ -64,6 +64,16 @@ describe('LocalPort', () => {
     expect(requests.length).toBe(1);
   });
 
+  it('names itself, so that it is waited for at the end', async () => {
+    replies(answer(true, 'ready'));
+    const port = new LocalPort(() => true);
+    await port.look();
+    await port.look();
+    const [first, second] = requests.map(one => new URL(one.url).search);
+    expect(first).toMatch(/^\?tab=[\w-]{8,64}$/);
+    expect(second).toBe(first);
+  });
+
   it('asks nobody on another host', async () => {
     await new LocalPort(() => false).look();
     expect(requests.length).toBe(0);

@@ -1,4 +1,5 @@
 import { PageConfig } from '@jupyterlab/coreutils';
+import { UUID } from '@lumino/coreutils';
 import { type ISignal, Signal } from '@lumino/signaling';
 
 import type { ILocalPort, IOffer, IPortStatus, Phase } from '../tokens';
@@ -84,7 +85,7 @@ export class LocalPort implements ILocalPort {
     }
     let answer: Response;
     try {
-      answer = await fetch(`${OWN_PREFIX}status`, {
+      answer = await fetch(`${OWN_PREFIX}status?tab=${this._tab}`, {
         cache: 'no-store',
         redirect: 'error',
         signal: AbortSignal.timeout(ANSWER_MS)
@@ -145,6 +146,8 @@ export class LocalPort implements ILocalPort {
   }
 
   private readonly _changed = new Signal<this, void>(this);
+  /** By which the port knows whether this tab has heard how the session ended. */
+  private readonly _tab = UUID.uuid4();
   private _phase: Phase | null = null;
   private _status: IPortStatus | null = null;
   private _looking: Promise<void> | null = null;
@@ -153,7 +156,8 @@ export class LocalPort implements ILocalPort {
   private _timer = 0;
 }
 
-function phaseOf(status: IPortStatus): Phase {
+/** What a status means for the tab that hears it. */
+export function phaseOf(status: IPortStatus): Phase {
   if (status.open) {
     return 'open';
   }

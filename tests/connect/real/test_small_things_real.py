@@ -161,3 +161,30 @@ def test_a_session_outlives_its_reader_its_terminal_and_a_crowd(
             eventually(lambda: log(laptop).count("event reconnected") >= 2)
         eventually(lambda: answers(port))
         assert process.poll() is None and "event ended" not in log(laptop)
+
+
+@pytest.mark.parametrize("end", ["reader", "process"])
+def test_a_detached_session_needs_nobody_who_reads(
+    cluster: Cluster, laptop: Laptop, end: str
+) -> None:
+    """`connect --detach --json | head -1`, and a start whose process is killed meanwhile."""
+    process = subprocess.Popen(
+        command("connect", "mini", "--detach", "--json"),
+        env=environment(laptop),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline()
+        if end == "reader":
+            process.stdout.close()
+            assert process.wait(60) == 0, process.stderr.read()
+        else:
+            process.kill()
+    eventually(lambda: status(laptop).get("state") == "ready", seconds=30)
+    assert cluster.jobs() == [status(laptop)["job_id"]]
+    assert run(laptop, "stop", "mini").returncode == 0
+    eventually(lambda: not status(laptop))

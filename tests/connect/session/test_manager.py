@@ -154,6 +154,53 @@ async def test_a_session_that_cannot_be_opened_is_said_on_the_page_and_in_the_lo
     assert "No step could be started. Try by hand." in caplog.text
 
 
+async def _tab_asks(port: int) -> str:
+    """What an open tab hears; "" if nobody answers any more."""
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return ""
+    request = f"GET /_jupyter-hpc/status?tab=a HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n"
+    writer.write(request.encode())
+    answer = await reader.read()
+    writer.close()
+    text: str = json.loads(answer.partition(b"\r\n\r\n")[2])["status"]["text"]
+    return text
+
+
+@pytest.mark.parametrize("end", ["over", "failed", "asked for"])
+async def test_an_open_tab_hears_how_it_ended_before_the_port_is_gone(
+    records: Records, end: str
+) -> None:
+    manager = session(records)
+    running, supervisor = await started(manager)
+    assert await _tab_asks(manager.port) == "Starting."
+    if end == "over":
+        supervisor.end.set_result(Ended("TIMEOUT", "time_limit", "The time limit was reached."))
+    elif end == "failed":
+        supervisor.end.set_exception(LaunchFailed("Jupyter has ended three times."))
+    else:
+        manager.ask(SessionCommand.LEAVE)
+        assert (await asyncio.wait_for(running, 2)).cause == "requested", "nobody is kept waiting"
+        return
+    await asyncio.sleep(0.3)
+    assert not running.done()
+    said = await _tab_asks(manager.port)
+    assert said in ("The time limit was reached.", "Jupyter has ended three times.")
+    await asyncio.wait((running,), timeout=2)
+    assert running.done() and (end == "over" or isinstance(running.exception(), LaunchFailed))
+
+
+async def test_whoever_is_in_a_hurry_does_not_wait_for_a_tab(records: Records) -> None:
+    manager = session(records)
+    running, supervisor = await started(manager)
+    await _tab_asks(manager.port)
+    supervisor.end.set_result(Ended("TIMEOUT", "time_limit", "Over."))
+    await until(lambda: manager.over)
+    manager.ask(SessionCommand.LEAVE)
+    await asyncio.wait_for(running, 2)
+
+
 async def test_a_new_job_on_the_same_port(records: Records) -> None:
     manager = Manager(
         ConnectOptions("ulysses", port=free_port()),

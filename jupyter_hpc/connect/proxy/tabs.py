@@ -1,0 +1,56 @@
+"""The open tabs of a session, and which of them have heard its last word.
+
+A tab, of JupyterLab or of the page, names itself when it asks for the status. When the session is
+over, its port waits a moment for those that have not asked since: what a tab has not heard by
+then, nobody can tell it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from urllib.parse import parse_qs
+
+from jupyter_hpc.waiting import within
+
+#: A tab that nobody looks at asks every ten seconds; one that is silent for longer is closed.
+OPEN_SECONDS = 15.0
+
+#: How long the port waits for the tabs that have not asked since the end.
+TELL_SECONDS = 6.0
+
+#: More than any browser shows; whoever names more is no browser.
+_MAX_TABS = 64
+_MAX_NAME = 64
+
+_LOOK_SECONDS = 0.05
+
+
+class Tabs:
+    """What each open tab was told last."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[str, float]] = {}  # name -> text, and when
+
+    def asked(self, target: str, text: str) -> None:
+        """A request for the status with this target is answered, and `text` is what it says."""
+        (name,) = parse_qs(target.partition("?")[2]).get("tab", [""])[:1]
+        self._told = dict(self._open())
+        if name and len(name) <= _MAX_NAME and (name in self._told or len(self._told) < _MAX_TABS):
+            self._told[name] = (text, time.monotonic())
+
+    async def all_know(self, text: str) -> bool:
+        """Wait until no open tab was told something else last; False if one still was."""
+        try:
+            await within(self._wait(text), TELL_SECONDS)
+        except (TimeoutError, asyncio.TimeoutError):
+            return False
+        return True
+
+    async def _wait(self, text: str) -> None:
+        while any(told != text for _, (told, _) in self._open()):
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _open(self) -> list[tuple[str, tuple[str, float]]]:
+        oldest = time.monotonic() - OPEN_SECONDS
+        return [(name, last) for name, last in self._told.items() if last[1] >= oldest]
