@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jupyter_hpc.cli.hosts import open_cluster
 from jupyter_hpc.clusters import Profile, written
 from jupyter_hpc.connect.job.listing import ClusterSession, jobs_of, list_sessions, unique_logins
 from jupyter_hpc.connect.job.request import find_profile
 from jupyter_hpc.connect.session.store import Records
-from jupyter_hpc.errors import HpcError, ProfileError, PromptNeeded, UsageError
+from jupyter_hpc.errors import HpcError, ProfileError, PromptNeeded, Unreachable, UsageError
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.waiting import within
 
@@ -39,6 +39,7 @@ class Answer:
     profile: Profile | None
     sessions: tuple[ClusterSession, ...] = ()
     problem: str = ""
+    error: HpcError | None = None  #: the problem, where it is one that a command may end with
     needs_person: bool = False
 
 
@@ -82,11 +83,13 @@ async def _ask(profile: Profile, *, ask: bool) -> Answer:
         found = await within(_list(profile, ask=ask), None if ask else ASK_SECONDS)
     except PromptNeeded as error:
         problem = f"needs a login. {error.message}"
-        return Answer(profile.name, profile, problem=problem, needs_person=not ask)
+        return Answer(profile.name, profile, problem=problem, error=error, needs_person=not ask)
     except HpcError as error:
-        return Answer(profile.name, profile, problem=str(error))
+        return Answer(profile.name, profile, problem=str(error), error=error)
     except (TimeoutError, asyncio.TimeoutError):
-        return Answer(profile.name, profile, problem=f"it did not answer within {ASK_SECONDS:g} s.")
+        said = f"it did not answer within {ASK_SECONDS:g} s."
+        late = Unreachable(f"{profile.name}: {said}", "Try again, or look at your network.")
+        return Answer(profile.name, profile, problem=said, error=late)
     return Answer(profile.name, profile, tuple(found))
 
 
@@ -97,18 +100,22 @@ async def _list(profile: Profile, *, ask: bool) -> list[ClusterSession]:
         return await list_sessions(SlurmClient(runner), profile)
 
 
+def ask_about(name: str) -> Answer:
+    """What its cluster says of the session `name`; ProfileError for one that no profile has."""
+    profile, _ = find_profile(name)
+    (answer,) = ask_clusters([profile])
+    return replace(answer, sessions=tuple(s for s in answer.sessions if s.name == name))
+
+
 def find_elsewhere(name: str) -> list[ClusterSession]:
     """The living jobs of the session `name`, asked of its cluster; a terminal may be asked.
 
     Raises ProfileError for a name that no profile has, and what a login raises.
     """
-    profile, _ = find_profile(name)
-    return asyncio.run(_find(profile, name))
-
-
-async def _find(profile: Profile, name: str) -> list[ClusterSession]:
-    async with open_cluster(profile) as runner:
-        return await jobs_of(SlurmClient(runner), name, profile)
+    answer = ask_about(name)
+    if answer.error is not None:
+        raise answer.error
+    return list(answer.sessions)
 
 
 def stop_elsewhere(name: str) -> list[ClusterSession]:

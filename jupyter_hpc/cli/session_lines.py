@@ -82,14 +82,15 @@ def here(record: SessionRecord) -> Entry:
 
 def left(record: SessionRecord) -> Entry:
     """A session whose manager does not run on this laptop; its cluster has not been asked."""
-    problem = "The program that kept it on this laptop has died; its job may go on."
-    if not record.is_of_here:
+    died = "The program that kept it on this laptop has died; its job may go on."
+    problem = record.problem or died
+    if not (record.is_of_here or record.problem):
         problem = f"It was connected on {record.host}, with this home folder, and may be still."
     return {
         **_EMPTY,
         "cluster": record.cluster,
         "state": "left",
-        "job_id": record.job_id,
+        "job_id": record.job_id or None,
         "node": record.node or None,
         "ends_at": _utc(record.ends_at),
         "problem": problem,

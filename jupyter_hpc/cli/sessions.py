@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,7 @@ from jupyter_hpc.cli.session_lines import Entry
 from jupyter_hpc.connect.sentences import ways_back
 from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
-from jupyter_hpc.errors import HpcError, ProfileError, Unreachable, UsageError
+from jupyter_hpc.errors import ConnectError, HpcError, ProfileError, Unreachable, UsageError
 from jupyter_hpc.text import printable
 
 if TYPE_CHECKING:  # asking a cluster takes more than most of these commands need
@@ -104,10 +105,12 @@ def _with_clusters(
     records: Records, name: str | None, entries: list[Entry], left: list[SessionRecord]
 ) -> list[Entry]:
     """What runs here together with what the clusters say: of one session, or of all."""
-    from jupyter_hpc.cli.elsewhere import ask_all, find_elsewhere
+    from jupyter_hpc.cli.elsewhere import ask_about, ask_all
 
-    answers = [] if name else ask_all(records)
-    found = find_elsewhere(name) if name else [s for answer in answers for s in answer.sessions]
+    answers = [ask_about(name)] if name else ask_all(records)
+    if name and answers[0].error is not None and not left:
+        raise answers[0].error
+    found = [session for answer in answers for session in answer.sessions]
     by_job = {(session.name, session.job.job_id): session for session in found}
     shown = []
     for entry in entries:
@@ -115,17 +118,25 @@ def _with_clusters(
         shown.append(session_lines.enriched(entry, known) if known else entry)
     for session in by_job.values():
         shown.append(session_lines.elsewhere(session))
-        died = next((record for record in left if record.job_id == session.job.job_id), None)
+        died = next((record for record in left if _is_job_of(record, session)), None)
         if died is not None:
             shown[-1]["problem"] = session_lines.left(died)["problem"]
     refused = [answer for answer in answers if answer.problem]
-    there = {session.job.job_id for session in found}
-    for record in (record for record in left if record.job_id not in there):
-        if name or _was_asked(record, answers):
+    for record in left:
+        if any(_is_job_of(record, session) for session in found):
+            continue
+        if _was_asked(record, answers):
             records.remove_session(record)  # its cluster knows nothing of it any more
         else:
             shown.append(session_lines.left(record))
     return shown + [session_lines.not_asked(answer) for answer in refused]
+
+
+def _is_job_of(record: SessionRecord, session: ClusterSession) -> bool:
+    """Whether a left session is this one; where the number of its job is not known, by its name."""
+    if not record.job_id:
+        return record.cluster == session.name
+    return record.job_id == session.job.job_id
 
 
 def _was_asked(record: SessionRecord, answers: list[Answer]) -> bool:
@@ -160,8 +171,6 @@ def open_(name: str | None) -> int:
 
 
 def _connect_and_open(name: str) -> int:
-    import sys
-
     from jupyter_hpc.cli import foreground
     from jupyter_hpc.connect.options import ConnectOptions
 
@@ -236,6 +245,13 @@ def stop(name: str | None) -> None:
             if record.alive():
                 said = f"{error.message} So its job is ended on the cluster."
                 click.echo(printable(said), err=True)
+        except ConnectError as error:
+            record.wait_gone()
+            left = [one.cluster for one in records.left()]
+            if record.cluster not in left or not sys.stdin.isatty():
+                raise
+            # Its program has no terminal on which a login could be asked for.
+            click.echo(printable(f"{error.message} So it is tried from here."), err=True)
         else:
             record.wait_gone()
             click.echo(printable(f"{record.cluster}: {answer.get('text', 'stopped.')}"))

@@ -88,14 +88,14 @@ class JobEnding:
             _log.info("whether job %s is over is not known: %s", job_id, failed.message)
             return False
 
-    async def cancel(self, job_id: str) -> None:
-        """Cancel it, as somebody asks; ConnectError if it may go on."""
+    async def cancel(self, job_id: str, name: str) -> None:
+        """Cancel a job of the session `name`, as somebody asks; ConnectError if it may go on."""
         try:
             await cancel_for_sure(await self._slurm(ask=True), job_id)
         except (ConnectError, CommandError, SlurmUnavailable) as error:
             raise ConnectError(
                 f"Job {job_id} could not be cancelled and may go on. {error.message}",
-                f"{error.hint} Then connect again, and stop it.".lstrip(),
+                f"{error.hint} Then end it: jupyter-hpc stop {name}.".lstrip(),
             ) from error
 
     async def release(self, job_id: str) -> Ended:
@@ -117,23 +117,28 @@ class JobEnding:
             text = f"Job {job_id} is over; why could not be asked: {error.message}"
             return Ended("UNKNOWN", "failed", text)
 
-    async def settle(self, error: HpcError, session: FailedSession, uid: str) -> None:
-        """Give the job back where it is this connect's; the error says what became of it."""
+    async def settle(self, error: HpcError, session: FailedSession, uid: str) -> str:
+        """Give the job back where it is this connect's; the error says what became of it.
+
+        Returns what may go on although it was to end, in a sentence, or "".
+        """
         job_id = session.job_id
         if not job_id or isinstance(error, _NOT_OURS):
-            return
+            return ""
         if session.keep or session.served or not session.own:
             if await self.is_over_after(error, job_id):
-                _add(error, (await self.why(job_id, uid)).text)
+                add(error, (await self.why(job_id, uid)).text)
             else:
-                _add(error, stays(job_id, session.name, asked=session.keep and session.own))
-            return
+                add(error, stays(job_id, session.name, asked=session.keep and session.own))
+            return ""
         try:
-            _add(error, await self._give_back(error, job_id, uid))
+            add(error, await self._give_back(error, job_id, uid))
+            return ""
         except HpcError as failed:
             _log.warning("job %s could not be given back: %s", job_id, failed.message)
             text = f"Job {job_id} could not be cancelled and may still run: {failed.message}"
-            _add(error, f"{text} {ways_back(session.name)}")
+            add(error, f"{text} {ways_back(session.name)}")
+            return text
 
     async def _give_back(self, error: HpcError, job_id: str, uid: str) -> str:
         """What became of the job, in a sentence."""
@@ -145,7 +150,7 @@ class JobEnding:
         return f"Job {job_id} was cancelled."
 
 
-def _add(error: HpcError, text: str) -> None:
+def add(error: HpcError, text: str) -> None:
     """One more sentence; below, where the message shows lines of the cluster or ends with one."""
     below = "\n" in error.message or not error.message.endswith(".")
     error.message += ("\n" if below else " ") + text

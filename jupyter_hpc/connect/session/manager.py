@@ -151,7 +151,7 @@ class Manager:
         finally:
             if self._notices is not None:
                 await self._notices.close()
-            await self._close_proxy()
+            await self._close_proxy(self.supervisor.unended if self.supervisor else "")
 
     async def _one_job(self) -> Ended:
         if self.supervisor is not None:
@@ -226,8 +226,11 @@ class Manager:
         if instead:
             self.on_event(Warned(instead))
 
-    async def _close_proxy(self) -> None:
-        if self._record is not None:
+    async def _close_proxy(self, unended: str = "") -> None:
+        """`unended` is what may go on although it was to end: then the record stays."""
+        if self._record is not None and unended:
+            self._record.leave(self.job_id, unended)
+        elif self._record is not None:
             self._record.remove()
         if self.proxy is not None:
             await self.proxy.close()

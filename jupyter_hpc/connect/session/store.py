@@ -47,6 +47,7 @@ class SessionRecord:
     ends_at: float | None = None
     log: str = ""
     host: str = ""  #: the computer; several may share a home folder
+    problem: str = ""  #: of a session that was left: what may go on although it was to end
 
     @property
     def url(self) -> str:
@@ -148,7 +149,7 @@ class Records:
         return [record for record in self._records() if record.alive()]
 
     def left(self) -> list[SessionRecord]:
-        """Sessions whose manager died without a word, and whose job may still be there.
+        """Sessions whose manager died without a word, or could not end a job that may be there.
 
         A record that cannot be true any more is removed: its job has ended by its time limit,
         or its cluster was a demo, which ends with its session. One of another computer that
@@ -163,7 +164,7 @@ class Records:
 
     def _is_over(self, record: SessionRecord) -> bool:
         return bool(
-            not record.job_id
+            not (record.job_id or record.problem)
             or record.state == "ended"
             or (record.ends_at is not None and record.ends_at < time.time())
             or record.log != str(self.log_file(record.cluster))
@@ -295,6 +296,12 @@ class OwnRecord:
         if fresh != self._record:
             self._record = fresh
             self._records.write_session(fresh)
+
+    def leave(self, job_id: str, problem: str) -> None:
+        """Let it stay when this process ends: there may be a job that nobody wants."""
+        left = dataclasses.replace(self._record, state="left", job_id=job_id, problem=problem)
+        self._record = left
+        self._records.write_session(left)
 
     def remove(self) -> None:
         self._records.remove_session(self._record)

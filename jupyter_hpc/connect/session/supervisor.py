@@ -28,7 +28,7 @@ from jupyter_hpc.connect.events import (
     Warned,
 )
 from jupyter_hpc.connect.job.endings import ServerEnd, how_server_ended
-from jupyter_hpc.connect.job.give_back import FailedSession, JobEnding
+from jupyter_hpc.connect.job.give_back import FailedSession, JobEnding, add
 from jupyter_hpc.connect.job.launch import ServerAddress
 from jupyter_hpc.connect.job.opening import JobOpener, OpenJob, open_server
 from jupyter_hpc.connect.session.commands import SessionCommand
@@ -48,12 +48,14 @@ from jupyter_hpc.connect.session.serving import (
 )
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.connect.tunnel.link_events import LinkEvent
-from jupyter_hpc.errors import HpcError
+from jupyter_hpc.errors import ConnectError, HpcError
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.waiting import finish
 
 _log = logging.getLogger(__name__)
+
+_MAY_BE_QUEUED = "A job was being asked for and may be in the queue."
 
 
 class Supervisor:
@@ -66,6 +68,7 @@ class Supervisor:
         self.token = ""
         self.address: ServerAddress | None = None
         self.link: Link | None = None
+        self.unended = ""  #: what may go on although it was to end, in a sentence
         self._context = context
         self._options = context.options
         self.connections = context.connections
@@ -150,17 +153,25 @@ class Supervisor:
         name = self._listener.name
         unsure = self.asking and not await self._asked_for()
         if command is SessionCommand.STOP and self.job_id:
-            await self._ending.cancel(self.job_id)
+            await self._cancel(self.job_id)
             also = await self.renewal.give_back(stop=True)
             if self._opener is not None and self._opener.successor_id:
-                await self._ending.cancel(also := self._opener.successor_id)
+                await self._cancel(also := self._opener.successor_id)
             text = sentences.cancelled_as_asked(self.job_id, also)
             return self._end(Ended("CANCELLED", "requested", text))
         also = sentences.successor_cancelled(await self.renewal.give_back())
         text = sentences.stays(self.job_id, name) + also if self.job_id else "No job was asked for."
         if unsure:
-            text = f"A job was being asked for and may be in the queue. {sentences.ways_back(name)}"
+            self.unended = _MAY_BE_QUEUED
+            text = f"{_MAY_BE_QUEUED} {sentences.ways_back(name)}"
         return self._end(Ended("RUNNING" if self.job_id else "NONE", "requested", text))
+
+    async def _cancel(self, job_id: str) -> None:
+        try:
+            await self._ending.cancel(job_id, self._listener.name)
+        except ConnectError as error:
+            self.unended = error.message
+            raise
 
     async def _asked_for(self) -> str:
         """The job that was being asked for when the work was given up, "" if none is known."""
@@ -190,15 +201,20 @@ class Supervisor:
 
     async def _settle(self, error: HpcError) -> None:
         """The job is given back, or the error names it."""
+        asking = self.asking
+        job_id = await self._asked_for() if asking else self.job_id
         failed = FailedSession(
-            job_id=await self._asked_for() if self.asking else self.job_id,
+            job_id=job_id,
             name=self._listener.name,
             own=self._opener is not None and self._opener.own,
             keep=self._options.keep,
             served=self._served,
         )
         self._settling = True
-        await self._ending.settle(error, failed, self._uid)
+        self.unended = await self._ending.settle(error, failed, self._uid)
+        if asking and not job_id:
+            self.unended = _MAY_BE_QUEUED
+            add(error, f"{_MAY_BE_QUEUED} {sentences.ways_back(failed.name)}")
 
     @property
     def _uid(self) -> str:

@@ -146,6 +146,38 @@ async def test_a_job_that_cannot_be_cancelled_is_named(cluster: Cluster) -> None
     )
 
 
+@pytest.mark.parametrize("end", ["start", "stop", "unsure", "unsure stop"])
+async def test_what_could_not_be_ended_is_known(cluster: Cluster, end: str) -> None:
+    """So that this laptop does not say that nothing of it runs."""
+    if end.startswith("unsure"):
+        cluster.asking, cluster.job_id = True, ""
+    else:
+        cluster.cancel_error = SlurmUnavailable("The controller does not answer.")
+    if end == "unsure":
+        cluster.opening = [SlurmUnavailable("salloc has not said a word.")]
+    if end == "start":
+        cluster.servers = [LaunchFailed("Environment line 1 failed.")]
+    supervisor = cluster.supervisor()
+    running = asyncio.create_task(supervisor.run())
+    if end == "stop":
+        await until(lambda: "ready" in cluster.listener.names)
+        supervisor.ask(SessionCommand.STOP)
+    elif end == "unsure stop":
+        await until(lambda: supervisor.asking)
+        supervisor.ask(SessionCommand.STOP)
+        assert (await running).cause == "requested"
+    if end != "unsure stop":
+        with pytest.raises(HpcError) as raised:
+            await running
+        assert "jupyter-hpc stop ulysses" in str(raised.value)
+    assert supervisor.unended == {
+        "start": "Job 7 could not be cancelled and may still run: The controller does not answer.",
+        "stop": "Job 7 could not be cancelled and may go on. The controller does not answer.",
+        "unsure": "A job was being asked for and may be in the queue.",
+        "unsure stop": "A job was being asked for and may be in the queue.",
+    }[end]
+
+
 async def test_a_job_whose_number_never_came_is_looked_for(cluster: Cluster) -> None:
     cluster.asking = True
     cluster.opening = [SlurmUnavailable("salloc has not said a word.")]

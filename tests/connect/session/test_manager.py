@@ -39,6 +39,7 @@ class Supervised:
         self.profile = context.profile
         self.renewal = SimpleNamespace(offer="It costs.")
         self.token, self.address, self.link, self.job_id = "t0ken", None, None, "7"
+        self.unended = ""
         self.prompts_allowed = 0
         self.launch = context.launch
         self.connections = context.connections
@@ -152,6 +153,17 @@ async def test_a_session_that_cannot_be_opened_is_said_on_the_page_and_in_the_lo
         await manager.run()
     assert manager.over and records.sessions() == []
     assert "No step could be started. Try by hand." in caplog.text
+
+
+async def test_a_session_whose_job_could_not_be_ended_is_remembered(records: Records) -> None:
+    manager = session(records)
+    running, supervisor = await started(manager)
+    supervisor.unended = "Job 7 could not be cancelled and may go on."
+    supervisor.end.set_exception(LaunchFailed("It failed."))
+    await asyncio.wait((running,))
+    record = records.session("ulysses")
+    assert record is not None and isinstance(running.exception(), LaunchFailed)
+    assert (record.state, record.job_id, record.problem) == ("left", "7", supervisor.unended)
 
 
 async def _tab_asks(port: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jupyter_hpc.cli import session_lines
-from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
+from jupyter_hpc.connect.session.store import OwnRecord, Records, SessionRecord, process_started
 from tests.waiting import eventually
 
 
@@ -55,6 +55,23 @@ def test_what_cannot_run_any_more_is_forgotten(records: Records, values: dict[st
     records.write_session(record(**values))
     assert records.left() == []
     assert list((records.folder / "sessions").iterdir()) == []
+
+
+@pytest.mark.parametrize("job_id", ["7", ""])
+def test_what_could_not_be_ended_is_left_and_said(records: Records, job_id: str) -> None:
+    problem = "Job 7 could not be cancelled and may still run: no route to host."
+    own = OwnRecord(records, "ulysses", "ulysses", 1, "s")
+    own.leave(job_id, problem)
+    running = records.session("ulysses")
+    assert running is not None and running.problem == problem
+    records.write_session(dataclasses.replace(running, pid_started=0.0))
+    (left,) = records.left()
+    words = session_lines.line(session_lines.left(left))
+    assert words.splitlines() == [
+        "ulysses: left" + (", job 7" if job_id else ""),
+        f"  {problem}",
+        "  Come back: jupyter-hpc connect ulysses. End it: jupyter-hpc stop ulysses.",
+    ]
 
 
 def test_the_clusters_that_were_used_are_remembered(records: Records) -> None:
