@@ -68,7 +68,7 @@ class Watcher:
         self._detach = detach
         self._terminal = terminal
         self._opened = False
-        self._output_file = records.output_file(options.name)
+        self._written = records.output_file(options.name)
         self._job_id = ""
         self._name = options.name  # of the session, which --new may number
         self._asking = Asking(view)
@@ -82,7 +82,8 @@ class Watcher:
         return asyncio.run(self._run())
 
     async def _run(self) -> int:
-        self._manager = Background([sys.executable, "-m", "jupyter_hpc.cli.manage"], self._output_file)
+        command = [sys.executable, "-m", "jupyter_hpc.cli.manage"]
+        self._manager = Background(command, self._written)
         self._inbox: asyncio.Queue[Any] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
@@ -149,7 +150,7 @@ class Watcher:
             left = f"{stays(self._job_id, self._name)} " if self._job_id else ""
             raise ConnectError(
                 "The program that keeps the session has ended without a word.",
-                f"{left}Connect again; what it wrote last is in {self._output_file} and in its log: "
+                f"{left}Connect again; what it wrote last is in {self._written} and in its log: "
                 f"jupyter-hpc logs --local {self._name}",
             )
         return code

@@ -139,7 +139,9 @@ class TimeLimitMoved(Warned):
 
 @dataclass(frozen=True)
 class GpuIdle(Warned):
-    """GPUs of the session have done nothing for as long as the user set."""
+    """GPUs of the session have done nothing for as long as the user set, or longer."""
+
+    idle_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,10 @@ GPU_START_DELAY_SECONDS = 5.0
 MEMORY_START_DELAY_SECONDS = 1.0
 
 
+#: Nothing is told in the first minutes; the server's start comes first.
+TELL_START_DELAY_SECONDS = 20.0
+
+
 class HpcExtension(ExtensionApp):
     """Panels for GPUs, jobs, session, storage and budget."""
 
@@ -107,6 +111,7 @@ class HpcExtension(ExtensionApp):
             loop = self.serverapp.io_loop
             loop.call_later(GPU_START_DELAY_SECONDS, self._start_gpu_history)
             loop.call_later(MEMORY_START_DELAY_SECONDS, self._watch_memory)
+            loop.call_later(TELL_START_DELAY_SECONDS, self._tell_while_away)
 
     async def stop_extension(self) -> None:
         """End what the services started."""
@@ -198,6 +203,11 @@ class HpcExtension(ExtensionApp):
         """Begin sampling where this job has GPUs, so that its history has a beginning."""
         if self._services is not None and self._services.has_gpus_to_watch():
             self._services.gpus.start()
+
+    def _tell_while_away(self) -> None:
+        """Tell the user of this session what no laptop is there to tell."""
+        if self._services is not None:
+            self._services.away.start()
 
     def _watch_memory(self) -> None:
         """Notice what the system ends for want of memory, where a job's group counts it."""

@@ -21,7 +21,7 @@ from tests.connect.real.memory import (
     end_jupyter_for_want_of_memory,
     needs_memory_groups,
 )
-from tests.connect.real.sessions import run
+from tests.connect.real.sessions import connected, run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -110,6 +110,23 @@ def test_a_cancelled_session_is_started_again_in_its_tab(
     wait_until(page, lambda: "42" in page.locator(".jp-OutputArea-output").all_text_contents()[0])
     assert first not in cluster.jobs() and page.evaluate("window.notReloaded") is True
     assert page.locator(".jp-Dialog").count() == 0
+
+
+def test_the_reason_outlives_the_program_that_knew_it(
+    cluster: Cluster, session: Laptop, page: Page, screenshot: Take
+) -> None:
+    """`connect --json` ends with its job, and its port with it: the tab has heard why."""
+    with connected(session, "mini") as connecting:
+        job = connecting.wait_for("ready")["job_id"]
+        _open_notebook(page, session)
+        _write_more(page)
+        cluster.run("login1", ["scancel", job], user="alice", check=True)
+        assert connecting.wait_exit() == 1
+    notice = _ended(page, "cancelled by you")
+    notice.get_by_text("jupyter-hpc does not run on this computer any more").wait_for()
+    notice.get_by_text("in a terminal: jupyter-hpc connect mini").wait_for()
+    notice.get_by_text("Not saved yet: notes.ipynb").wait_for()
+    screenshot("ended-and-gone")
 
 
 @pytest.mark.faults

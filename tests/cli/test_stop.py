@@ -74,10 +74,14 @@ def test_what_the_program_could_not_cancel_is_cancelled_from_a_terminal(
     monkeypatch.setattr(sessions, "ask_manager", refuse)
     monkeypatch.setattr(sessions, "find_here", lambda records, name: record)
     monkeypatch.setattr(elsewhere, "stop_elsewhere", stop)
-    monkeypatch.setattr(sessions, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: terminal)))
+    monkeypatch.setattr(
+        sessions, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: terminal))
+    )
     shown = CliRunner().invoke(sessions.stop, ["mini"])
     if terminal:
-        assert stopped == ["mini"] and "A login needs you. So it is tried from here." in shown.output
+        assert (
+            stopped == ["mini"] and "A login needs you. So it is tried from here." in shown.output
+        )
         assert "mini: Job 7 was cancelled, as asked." in shown.output
         assert Records().left() == []
     else:

@@ -7,6 +7,7 @@ else from the login host; either way nothing of ours has to stay connected.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import secrets
 import shlex
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from jupyter_hpc.clusters import Profile
+from jupyter_hpc.clusters.user_settings import notify_settings
 from jupyter_hpc.connect.job import remote
 from jupyter_hpc.connect.job.certificate import make_identity
 from jupyter_hpc.connect.job.failures import (
@@ -26,13 +28,16 @@ from jupyter_hpc.connect.job.failures import (
     explain_silence,
 )
 from jupyter_hpc.connect.job.remote import LOCK_SECONDS, Account, first, shipped
-from jupyter_hpc.errors import HpcError, LaunchFailed
+from jupyter_hpc.errors import HpcError, LaunchFailed, ProfileError
 from jupyter_hpc.relay.bundle import relay_source
 from jupyter_hpc.runner import Completed, Runner
 from jupyter_hpc.slurm import allocate
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.releases import Release
+from jupyter_hpc.telling import SETTINGS_FILE
 from jupyter_hpc.text import printable
+
+_log = logging.getLogger(__name__)
 
 #: How long the environment lines and Jupyter may take before the relay answers.
 #: Conda on a cold shared file system has been seen to need minutes.
@@ -242,6 +247,7 @@ class Launcher:
             "relay.py": relay_source().encode(),
             "cgroup.py": (resources.files("jupyter_hpc") / "cgroup.py").read_bytes(),
             "environment.sh": environment_script(self._profile).encode(),
+            SETTINGS_FILE: telling_settings(),
             "profile.json": json.dumps(self._profile.to_json(), indent=1).encode(),
             "secret": secret.encode(),
             "token": self._account.token.encode(),
@@ -275,6 +281,18 @@ def environment_script(profile: Profile) -> str:
         for number, line in enumerate(environment.for_jupyter, start=1)
     ]
     return "\n".join([*lines, ""])
+
+
+def telling_settings() -> bytes:
+    """How the job itself tells its user while no laptop is connected: what leads out of it."""
+    try:
+        settings = notify_settings()
+    except ProfileError as error:  # they were good when the session began
+        _log.warning("the job cannot tell its user anything itself: %s", error.message)
+        return b"{}"
+    ways = {"command": list(settings.command), "webhook": settings.webhook}
+    told = {name: way for name, way in ways.items() if way}
+    return json.dumps({**told, "gpu_idle": settings.gpu_idle_seconds} if told else {}).encode()
 
 
 def nodes_file(nodes: Sequence[str], gpus: Mapping[str, int]) -> bytes:

@@ -11,8 +11,6 @@ import asyncio
 import time
 from urllib.parse import parse_qs
 
-from jupyter_hpc.waiting import within
-
 #: A tab that nobody looks at asks every ten seconds; one that is silent for longer is closed.
 OPEN_SECONDS = 15.0
 
@@ -41,15 +39,12 @@ class Tabs:
 
     async def all_know(self, text: str) -> bool:
         """Wait until no open tab was told something else last; False if one still was."""
-        try:
-            await within(self._wait(text), TELL_SECONDS)
-        except (TimeoutError, asyncio.TimeoutError):
-            return False
-        return True
-
-    async def _wait(self, text: str) -> None:
+        until = time.monotonic() + TELL_SECONDS
         while any(told != text for _, (told, _) in self._open()):
+            if time.monotonic() > until:
+                return False
             await asyncio.sleep(_LOOK_SECONDS)
+        return True
 
     def _open(self) -> list[tuple[str, tuple[str, float]]]:
         oldest = time.monotonic() - OPEN_SECONDS

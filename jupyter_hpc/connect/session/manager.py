@@ -29,7 +29,7 @@ from jupyter_hpc.connect.session.actions import SessionActions
 from jupyter_hpc.connect.session.commands import Questions, SessionCommand
 from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.session.listener import SessionContext
-from jupyter_hpc.connect.session.notify.notices import Notices
+from jupyter_hpc.connect.session.notify.notices import Notices, claim
 from jupyter_hpc.connect.session.status import SessionStatus
 from jupyter_hpc.connect.session.store import OwnRecord, Records
 from jupyter_hpc.connect.session.supervisor import Supervisor
@@ -195,7 +195,7 @@ class Manager:
         return not self._leaving
 
     async def _tell_tabs(self) -> None:
-        """The open tabs hear why it ended before the port is gone, unless somebody is in a hurry."""
+        """The open tabs hear why it ended before the port goes, unless somebody is in a hurry."""
         if self.proxy is not None:
             self._again.clear()
             telling = asyncio.create_task(self.proxy.last_word(self._snapshot()["text"]))
@@ -292,7 +292,9 @@ class Manager:
             self._record.follow(self._status)
         self._show(fields)
         if self._notices is None and event.name == "ready":
-            self._notices = Notices(self._notify_settings, lambda: self.name, self.on_event)
+            self._notices = Notices(
+                self._notify_settings, lambda: self.name, self.on_event, self._claim
+            )
             self.on_link(self._link)
         if self._notices is not None:
             self._notices.on_event(event)
@@ -302,6 +304,15 @@ class Manager:
             pass
         elif self._questions is not None:
             self._questions.withdraw("login")
+
+    async def _claim(self, event: str, seconds: float) -> bool | None:
+        """Whether something is ours to tell, or its job has told it; see Notices."""
+        job = self.supervisor
+        if job is None or job.address is None:
+            return True
+        if not job.connections.alive:
+            return None
+        return await claim(job.connections.on_node, job.address.session, event, seconds)
 
     def on_link(self, link: Link | None) -> None:
         self._link = link

@@ -16,6 +16,7 @@ from jupyter_hpc.connect.ssh.expiring.credential import Credential
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import CommandError, ConnectError, SlurmError
 from jupyter_hpc.slurm.models import Job, Phase
+from jupyter_hpc.telling import time_limit_near
 from jupyter_hpc.text import duration
 
 #: Minutes before the time limit at which the user is warned.
@@ -68,14 +69,7 @@ class TimeLimitWarnings:
         due = [step for step in self._left if minutes <= step]
         if due:
             self._left = [step for step in self._left if step not in due]
-            shown = max(0, round(minutes))
-            self._sink(
-                TimeLimitNear(
-                    f"The job's time limit comes in {shown} minute{'' if shown == 1 else 's'}. "
-                    "Save your notebooks; what runs then is ended.",
-                    min(due),
-                )
-            )
+            self._sink(TimeLimitNear(time_limit_near(ends_at - now), min(due)))
         ahead = [minutes - step for step in self._left]
         return max(1.0, min([60.0, *(gap * 60 for gap in ahead)]))
 

@@ -16,6 +16,7 @@ from jupyter_hpc.node.settings import NodeSettings
 if TYPE_CHECKING:
     from jupyter_hpc.batch.runs.endings import Left
     from jupyter_hpc.gpu.sample import GpuSource
+    from jupyter_hpc.node.services.away import AwayNotices
     from jupyter_hpc.node.services.batch import BatchService
     from jupyter_hpc.node.services.cluster import ClusterService
     from jupyter_hpc.node.services.commands import SiteRunner
@@ -167,6 +168,26 @@ class Services:
             self.settings.gpu_interval,
             self._notebooks,
             enabled=self.settings.gpus_enabled,
+        )
+
+    @cached_property
+    def away(self) -> AwayNotices:
+        from pathlib import Path
+
+        from jupyter_hpc.node.services.away import AwayNotices
+        from jupyter_hpc.node.services.profile import PROFILE_VARIABLE
+
+        async def ends() -> float | None:
+            job = (await self.session.read()).job
+            return job.ends if job is not None else None
+
+        return AwayNotices(
+            Path(self.environ.get(PROFILE_VARIABLE, "")).parent,
+            self.profile.name or "",
+            self.environ.get("SLURM_JOB_ID", ""),
+            ends,
+            self.gpus.read if self.has_gpus_to_watch() else None,
+            self.offload,
         )
 
     @cached_property
@@ -371,6 +392,7 @@ class Services:
         names = (
             "gpus",
             "memory_kills",
+            "away",
             "nodes",
             "session",
             "jobs",

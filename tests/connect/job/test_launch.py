@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from jupyter_hpc.connect.job.launch import (
     environment_script,
     extension_installed,
     nodes_file,
+    telling_settings,
 )
 from jupyter_hpc.connect.job.remote import EXIT_LINE, read_fields, shipped
 from jupyter_hpc.errors import CommandFailed, CommandTimeout, LaunchFailed
@@ -129,6 +131,27 @@ async def test_a_server_is_started_with_its_files(world: World) -> None:
     ran = [word for words in world.ran for word in words]
     assert ran[-3:] == ["", "my-lab", "--x"] and "/data" in ran
     assert not {address.secret, "t0ken", "c00kie"} & set(ran)  # no secret in any argument
+
+
+async def test_how_the_job_tells_travels_with_its_files(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a file, because the address of a webhook is a secret; what leads nowhere stays here."""
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path))
+    assert json.loads(telling_settings()) == {}
+    (tmp_path / "hpc").mkdir()
+    file = tmp_path / "hpc/config.toml"
+    file.write_text("[notify]\nwebhook = 'https://h.example.org/s3cret'\ngpu_idle = '5m'\n")
+    file.chmod(0o600)
+    told = {"webhook": "https://h.example.org/s3cret", "gpu_idle": 300}
+    assert json.loads(telling_settings()) == told
+    answering(world, find_server=NONE, place=f"folder={SESSION}\n", start_and_await=STARTED)
+    started = launcher(world)
+    await started.find()
+    await started.start(home_writable=True)
+    assert "s3cret" not in str(world.ran)
+    file.write_text("[notify]\ndesktop = 'no'\n")
+    assert json.loads(telling_settings()) == {}, "which is no reason to start no server"
 
 
 async def test_the_environment_lines_are_quoted_whole() -> None:

@@ -170,12 +170,13 @@ async def test_what_could_not_be_ended_is_known(cluster: Cluster, end: str) -> N
         with pytest.raises(HpcError) as raised:
             await running
         assert "jupyter-hpc stop ulysses" in str(raised.value)
-    assert supervisor.unended == {
-        "start": "Job 7 could not be cancelled and may still run: The controller does not answer.",
-        "stop": "Job 7 could not be cancelled and may go on. The controller does not answer.",
-        "unsure": "A job was being asked for and may be in the queue.",
-        "unsure stop": "A job was being asked for and may be in the queue.",
-    }[end]
+    why = "The controller does not answer."
+    queued = "A job was being asked for and may be in the queue."
+    said = {
+        "start": f"Job 7 could not be cancelled and may still run: {why}",
+        "stop": f"Job 7 could not be cancelled and may go on. {why}",
+    }
+    assert supervisor.unended == said.get(end, queued)
 
 
 async def test_a_job_whose_number_never_came_is_looked_for(cluster: Cluster) -> None:

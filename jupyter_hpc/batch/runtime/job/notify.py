@@ -85,7 +85,7 @@ def tell_end(run: Path, code: int, job: str, runs: int) -> None:
             path.unlink()
     except OSError:
         return
-    _send(settings, _fields(str(settings.get("notebook", "")), job, ends))
+    send(settings, _fields(str(settings.get("notebook", "")), job, ends))
 
 
 class _End:
@@ -138,7 +138,8 @@ def _laptop_is_there() -> bool:
         return False
 
 
-def _send(settings: dict[str, Any], fields: dict[str, str]) -> None:
+def send(settings: dict[str, Any], fields: dict[str, str]) -> None:
+    """Tell the user by every way that leads out of a job; what does not work is logged."""
     if settings.get("webhook"):
         problem = post_json(settings["webhook"], fields)
         log("the webhook was told" if not problem else "the webhook was not told: " + problem)
@@ -154,6 +155,6 @@ def _send(settings: dict[str, Any], fields: dict[str, str]) -> None:
                 stderr=subprocess.DEVNULL,
                 timeout=COMMAND_SECONDS,
             )
-            log(f"the command that tells of the end ended with code {done.returncode}")
+            log(f"the command that was to tell ended with code {done.returncode}")
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            log(f"the command that tells of the end failed: {type(error).__name__}")
+            log(f"the command that was to tell failed: {type(error).__name__}")

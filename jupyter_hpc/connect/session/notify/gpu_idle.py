@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from jupyter_hpc.connect.events import GpuIdle, Sink
 from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.tunnel.link import Link
+from jupyter_hpc.telling import IdleStretches
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ class GpuIdleWatch:
         self._link = link
         self._token = token
         self._sink = sink
-        self._noticed: set[str] = set()
+        self._stretches = IdleStretches(window)
 
     async def run(self) -> None:
         """Look until cancelled; a server without GPUs, or without our extension, is left alone."""
@@ -44,28 +45,6 @@ class GpuIdleWatch:
 
     def look(self, answer: Mapping[str, Any]) -> None:
         """Tell of what has become idle since the last look, and forget what works again."""
-        now, gpus = answer.get("taken_at"), answer.get("gpus")
-        if not isinstance(now, (int, float)) or not isinstance(gpus, list):
-            return
-        idle = {str(gpu.get("id")): seconds for gpu in gpus if (seconds := _idle(gpu, now))}
-        self._noticed &= set(idle)
-        new = [name for name, seconds in idle.items() if seconds >= self._window]
-        if set(new) - self._noticed:
-            self._noticed |= set(new)
-            named = [str(gpu.get("index")) for gpu in gpus if str(gpu.get("id")) in new]
-            self._sink(GpuIdle(_sentence(named, min(idle[name] for name in new))))
-
-
-def _idle(gpu: Any, now: float) -> float:
-    since = gpu.get("idle_since") if isinstance(gpu, dict) else None
-    return now - since if isinstance(since, (int, float)) else 0.0
-
-
-def _sentence(indices: Sequence[str], seconds: float) -> str:
-    which = f"GPU {indices[0]} has" if len(indices) == 1 else f"GPUs {', '.join(indices)} have"
-    minutes = max(1, round(seconds / 60))
-    plural = "" if minutes == 1 else "s"
-    return (
-        f"{which} been idle for {minutes} minute{plural}. "
-        "End the session when you no longer need it."
-    )
+        found = self._stretches.look(answer)
+        if found is not None:
+            self._sink(GpuIdle(found.text, found.seconds))

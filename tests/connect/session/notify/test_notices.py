@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from jupyter_hpc.clusters.user_settings import NotifySettings
-from jupyter_hpc.connect.events import Event, GpuIdle, Ready, Warned
+from jupyter_hpc.connect.events import Event, GpuIdle, Ready, TimeLimitNear, Warned
 from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.notify import gpu_idle, notices
 from jupyter_hpc.connect.session.notify.gpu_idle import GpuIdleWatch
@@ -16,6 +16,7 @@ from jupyter_hpc.connect.session.notify.notices import Notices
 from jupyter_hpc.connect.session.notify.sending import Message
 from jupyter_hpc.connect.session.watch import TimeLimitWarnings
 from jupyter_hpc.connect.tunnel.link import Link
+from tests.waiting import until
 
 COMMAND = NotifySettings(False, ("true",))
 
@@ -44,6 +45,56 @@ async def test_a_session_is_ready_once_for_each_job(told: list[Message]) -> None
         ("JupyterLab is ready", "ulysses-2: job 7 on gpu01"),
         ("JupyterLab is ready", "ulysses-2: job 8 on gpu01"),
     ]
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_what_the_job_has_told_is_not_told_again(told: list[Message], ours: bool) -> None:
+    asked: list[tuple[str, float]] = []
+
+    async def claim(event: str, seconds: float) -> bool | None:
+        asked.append((event, seconds))
+        return ours
+
+    session = Notices(COMMAND, lambda: "ulysses", lambda event: None, claim)
+    session.on_event(TimeLimitNear("Ten minutes.", 10))
+    session.on_event(GpuIdle("GPU 0 has been idle for 20 minutes.", 1200))
+    session.on_event(ready("7"))
+    await session.close()
+    events = {message.event for message in told}
+    assert events == ({"time-limit", "gpu-idle", "ready"} if ours else {"ready"})
+    assert asked == [("time-limit", 600.0), ("gpu-idle", 1200)]
+
+
+async def test_while_the_job_cannot_be_asked_only_the_desktop_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[NotifySettings] = []
+
+    async def send(settings: NotifySettings, message: Message) -> None:
+        sent.append(settings)
+
+    monkeypatch.setattr(notices, "send", send)
+    monkeypatch.setattr(notices, "_CLAIM_SECONDS", 0.01)
+    answers: list[bool | None] = [None, None, True]
+
+    async def claim(event: str, seconds: float) -> bool | None:
+        return answers.pop(0)
+
+    session = Notices(NotifySettings(True, ("true",)), lambda: "ulysses", lambda event: None, claim)
+    session.on_event(TimeLimitNear("Ten minutes.", 10))
+    await until(lambda: len(sent) == 2)
+    await session.close()
+    assert sent == [NotifySettings(True), NotifySettings(False, ("true",))]
+
+
+async def test_whoever_cannot_tell_leaves_it_to_the_job(told: list[Message]) -> None:
+    async def claim(event: str, seconds: float) -> bool | None:
+        raise AssertionError("not asked")
+
+    session = Notices(NotifySettings(False), lambda: "ulysses", lambda event: None, claim)
+    session.on_event(TimeLimitNear("Ten minutes.", 10))
+    await session.close()
+    assert told == []
 
 
 async def test_ten_minutes_before_the_end_is_told(told: list[Message]) -> None:
