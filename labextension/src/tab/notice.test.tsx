@@ -46,7 +46,10 @@ describe('a port that is gone', () => {
   });
 
   it.each([
-    [{ state: 'reconnecting', text: 'The host is silent.' }, 'The host is silent.'],
+    [
+      { state: 'reconnecting', text: 'The host is silent.' },
+      'The host is silent.'
+    ],
     [{ needsPerson: 'A login needs you.' }, 'A login needs you.']
   ])('leaves the last word of a session that had not ended', (last, word) => {
     showGone(last);
