@@ -206,7 +206,7 @@ class HpcExtension(ExtensionApp):
 
     def _tell_while_away(self) -> None:
         """Tell the user of this session what no laptop is there to tell."""
-        if self._services is not None:
+        if self._services is not None and self._services.profile.name:
             self._services.away.start()
 
     def _watch_memory(self) -> None:

@@ -99,7 +99,7 @@ def test_a_left_session_is_shown_though_its_cluster_cannot_be_asked(
     async def listed(*_: object, **__: object) -> list[Any]:
         if offline == "refused":
             raise Unreachable("login.invalid cannot be found.", "Look at your network.")
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return []
 
     monkeypatch.setattr(elsewhere, "_list", listed)

@@ -137,7 +137,7 @@ async def test_nothing_is_looked_at_without_a_way_out_or_in_another_job(
     where = job.folder.with_name(folder)
     notices = AwayNotices(where, "ulysses", "7", ends, None, Offload())
     notices.start()
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.2)  # sleep: nothing happens
     await notices.stop()
     assert looked == []
 
@@ -154,5 +154,5 @@ async def test_it_looks_until_it_is_stopped(job: Job, monkeypatch: pytest.Monkey
     await until(lambda: len(looked) > 2)
     await notices.stop()
     count = len(looked)
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)  # sleep: nothing happens any more
     assert len(looked) == count

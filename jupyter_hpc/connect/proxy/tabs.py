@@ -28,14 +28,18 @@ class Tabs:
     """What each open tab was told last."""
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[str, float]] = {}  # name -> text, and when
+        self._last_texts: dict[str, tuple[str, float]] = {}  # name -> text, and when
 
     def asked(self, target: str, text: str) -> None:
         """A request for the status with this target is answered, and `text` is what it says."""
         (name,) = parse_qs(target.partition("?")[2]).get("tab", [""])[:1]
-        self._told = dict(self._open())
-        if name and len(name) <= _MAX_NAME and (name in self._told or len(self._told) < _MAX_TABS):
-            self._told[name] = (text, time.monotonic())
+        self._last_texts = dict(self._open())
+        if (
+            name
+            and len(name) <= _MAX_NAME
+            and (name in self._last_texts or len(self._last_texts) < _MAX_TABS)
+        ):
+            self._last_texts[name] = (text, time.monotonic())
 
     async def all_know(self, text: str) -> bool:
         """Wait until no open tab was told something else last; False if one still was."""
@@ -48,4 +52,4 @@ class Tabs:
 
     def _open(self) -> list[tuple[str, tuple[str, float]]]:
         oldest = time.monotonic() - OPEN_SECONDS
-        return [(name, last) for name, last in self._told.items() if last[1] >= oldest]
+        return [(name, last) for name, last in self._last_texts.items() if last[1] >= oldest]

@@ -21,6 +21,8 @@ from typing import Any
 from jupyter_hpc.batch.runtime.job.notify import send
 from jupyter_hpc.errors import HpcError
 from jupyter_hpc.node.services.offload import Offload
+from jupyter_hpc.node.services.profile import PROFILE_VARIABLE, SiteProfile
+from jupyter_hpc.node.services.session import SessionService
 from jupyter_hpc.telling import (
     NEAR_MARK_SECONDS,
     NEAR_SECONDS,
@@ -51,7 +53,7 @@ class Occurrence:
     event: str
     title: str
     text: str
-    told_from: float
+    due_at: float
     mark_seconds: float
 
 
@@ -116,7 +118,7 @@ class AwayNotices:
         """Tell what has waited for long enough, and note what is new."""
         await self._look_at_time(now)
         for occurrence in list(self._waiting.values()):
-            if now >= occurrence.told_from:
+            if now >= occurrence.due_at:
                 del self._waiting[occurrence.event]
                 about = "What is told to the user"
                 await self._offload(self._tell, occurrence, timeout=_TELL_SECONDS, about=about)
@@ -130,18 +132,18 @@ class AwayNotices:
             self._waiting.pop("time-limit", None)
         elif ends is not None and not before:
             title, text = f"{self._where}: time is short", time_limit_near(ends - now)
-            told_from = now + TIME_GRACE_SECONDS
-            self._note(Occurrence("time-limit", title, text, told_from, NEAR_MARK_SECONDS))
+            due_at = now + TIME_GRACE_SECONDS
+            self._note(Occurrence("time-limit", title, text, due_at, NEAR_MARK_SECONDS))
 
     def _look_at_gpus(
         self, answer: Mapping[str, Any], stretches: IdleStretches, now: float
     ) -> None:
         found = stretches.look(answer)
         if found is not None:
-            title, told_from = f"{self._where}: idle GPU", now + IDLE_GRACE_SECONDS
+            title, due_at = f"{self._where}: idle GPU", now + IDLE_GRACE_SECONDS
             # A mark of an earlier stretch is older than this one.
             seconds = found.seconds + IDLE_GRACE_SECONDS
-            self._note(Occurrence("gpu-idle", title, found.text, told_from, seconds))
+            self._note(Occurrence("gpu-idle", title, found.text, due_at, seconds))
 
     def _note(self, occurrence: Occurrence) -> None:
         self._waiting[occurrence.event] = occurrence
@@ -161,6 +163,24 @@ class AwayNotices:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+def of_this_job(
+    environ: Mapping[str, str],
+    profile: SiteProfile,
+    session: SessionService,
+    gpus: Callable[[], Awaitable[Mapping[str, Any]]] | None,
+    offload: Offload,
+) -> AwayNotices:
+    """What the job around this server tells, by the file beside that of the profile."""
+
+    async def ends() -> float | None:
+        job = (await session.read()).job
+        return job.ends if job is not None else None
+
+    folder = Path(environ.get(PROFILE_VARIABLE, "")).parent
+    job_id = environ.get("SLURM_JOB_ID", "")
+    return AwayNotices(folder, profile.name or "", job_id, ends, gpus, offload)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -172,23 +172,10 @@ class Services:
 
     @cached_property
     def away(self) -> AwayNotices:
-        from pathlib import Path
+        from jupyter_hpc.node.services.away import of_this_job
 
-        from jupyter_hpc.node.services.away import AwayNotices
-        from jupyter_hpc.node.services.profile import PROFILE_VARIABLE
-
-        async def ends() -> float | None:
-            job = (await self.session.read()).job
-            return job.ends if job is not None else None
-
-        return AwayNotices(
-            Path(self.environ.get(PROFILE_VARIABLE, "")).parent,
-            self.profile.name or "",
-            self.environ.get("SLURM_JOB_ID", ""),
-            ends,
-            self.gpus.read if self.has_gpus_to_watch() else None,
-            self.offload,
-        )
+        gpus = self.gpus.read if self.has_gpus_to_watch() else None
+        return of_this_job(self.environ, self.profile, self.session, gpus, self.offload)
 
     @cached_property
     def nodes(self) -> NodesService:

@@ -27,7 +27,7 @@ async def test_a_tab_is_waited_for_until_it_has_asked_again(tabs: Tabs) -> None:
     tabs.asked(f"{STATUS}?tab=a", "Ready.")
     tabs.asked(f"{STATUS}?tab=b", "Over.")
     waiting = asyncio.ensure_future(tabs.all_know("Over."))
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.1)  # sleep: it goes on waiting
     assert not waiting.done(), "one tab does not know it yet"
     tabs.asked(f"{STATUS}?tab=a", "Over.")
     assert await waiting
@@ -46,4 +46,4 @@ async def test_names_are_few_and_short(tabs: Tabs) -> None:
     for number in range(1000):
         tabs.asked(f"{STATUS}?tab={number}", "Ready.")
     tabs.asked(f"{STATUS}?tab={'x' * 1000}", "Ready.")
-    assert len(tabs._told) <= 64
+    assert len(tabs._last_texts) <= 64

@@ -195,7 +195,7 @@ async def test_an_open_tab_hears_how_it_ended_before_the_port_is_gone(
         manager.ask(SessionCommand.LEAVE)
         assert (await asyncio.wait_for(running, 2)).cause == "requested", "nobody is kept waiting"
         return
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # sleep: the port stays
     assert not running.done()
     said = await _tab_asks(manager.port)
     assert said in ("The time limit was reached.", "Jupyter has ended three times.")
