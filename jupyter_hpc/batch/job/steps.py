@@ -1,7 +1,8 @@
 """Scripts as the steps of a job: one after the other, until one fails.
 
 Each step is told of the time limit and of an end, as the program of a notebook is. A part
-of a chain, or a requeued job, goes on with the first step that has not ended well.
+of a chain, or a requeued job, goes on with the first step that has not ended well; where
+each part does a share of the work, it begins with the first one again.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ step() {{    # step NUMBER NAME
 {_MARK_DONE if goes_on else ""}\
 }}
 {calls}
+{_all_anew(job)}\
 exit "$code"
 """
 
@@ -95,6 +97,17 @@ _DONE_BEFORE = """\
 """
 _MARK_DONE = """\
     : > "$JUPYTER_HPC_CHECKPOINTS/.step-$1"
+"""
+
+
+def _all_anew(job: BatchJob) -> str:
+    """Once all steps are over, those of the next part are to run again, if one may follow."""
+    if not job.goes_on or job.until == "exit":
+        return ""
+    unless = "is_done || " if job.until == "done" else ""
+    return f"""\
+# All steps are over; a later part does them again, each going on from its checkpoints.
+[ "$code" -ne 0 ] || {unless}rm -f "$JUPYTER_HPC_CHECKPOINTS"/.step-*
 """
 
 

@@ -68,7 +68,8 @@ class Run:
         srun = tmp_path / "bin" / "srun"
         srun.write_text('#!/bin/bash\nwhile [[ "${1:-}" == --* ]]; do shift; done\nexec "$@"\n')
         srun.chmod(0o755)
-        (tmp_path / "bin" / "scontrol").symlink_to("/bin/true")
+        for name in ("scontrol", "scancel"):
+            (tmp_path / "bin" / name).symlink_to("/bin/true")
         self.path = f"{tmp_path}/bin:{Path(sys.executable).parent}:/usr/bin:/bin"
         self.log = tmp_path / "log"
 
@@ -107,6 +108,40 @@ async def test_a_step_that_fails_is_the_last_one(folder: Path, tmp_path: Path) -
     assert code == 3 and "predict" not in log.replace("predict.py", "")
     assert "step 1, train.py, ended with code 3" in log
     assert json.loads((run.folder / "output" / "state.json").read_text())["code"] == 3
+
+
+@pytest.mark.parametrize("until", ["all", "done", "exit"])
+async def test_each_part_of_a_chain_runs_its_steps_unless_they_are_done(
+    folder: Path, tmp_path: Path, until: Any
+) -> None:
+    unit = "import os\nfolder = os.environ['JUPYTER_HPC_CHECKPOINTS']\n"
+    unit += "open(f'{folder}/unit.pt', 'a').write('u')\nn = len(open(f'{folder}/unit.pt').read())\n"
+    unit += "print('unit', n, flush=True)\nif n == 2: open(f'{folder}/DONE', 'w')\n"
+    (folder / "train.py").write_text(unit)
+    (folder / "predict.py").write_text("print('predict', flush=True)\n")
+    run = Run(await prepared("train.py", "predict.py", chain=3, until=until), tmp_path)
+    for task in "123"[: {"all": 3, "done": 2, "exit": 1}[until]]:
+        code, log = run.to_end(SLURM_ARRAY_TASK_ID=task, SLURM_ARRAY_JOB_ID="5")
+        assert code == 0, log
+        done = (run.folder / "output" / "DONE").exists()
+        assert done is (task == {"all": "3", "done": "2", "exit": "1"}[until]), log
+    lines = [line for line in log.splitlines() if not line.startswith("[jupyter-hpc]")]
+    units = {"all": 3, "done": 2, "exit": 1}[until]
+    assert lines == [word for n in range(1, units + 1) for word in (f"unit {n}", "predict")], log
+
+
+async def test_a_step_that_asks_for_another_part_is_the_first_of_it(
+    folder: Path, tmp_path: Path
+) -> None:
+    (folder / "train.py").write_text("print('prepare', flush=True)\n")
+    again = "import os, sys\npath = os.environ['JUPYTER_HPC_CHECKPOINTS'] + '/n'\n"
+    again += "there = os.path.exists(path)\nopen(path, 'w')\nprint('train', there, flush=True)\n"
+    (folder / "predict.py").write_text(f"{again}sys.exit(0 if there else 85)\n")
+    run = Run(await prepared("train.py", "predict.py", chain=3, until="all"), tmp_path)
+    for task in "123":
+        _, log = run.to_end(SLURM_ARRAY_TASK_ID=task, SLURM_ARRAY_JOB_ID="5")
+    lines = [line for line in log.splitlines() if not line.startswith("[jupyter-hpc]")]
+    assert lines == ["prepare", "train False", "train True", "prepare", "train True"], log
 
 
 async def test_a_sweep_gives_each_run_its_arguments_and_folder(
