@@ -76,14 +76,19 @@ def whole_job() -> str:
     return "${SLURM_ARRAY_JOB_ID:-$job}"
 
 
+def cancel(job: str) -> str:
+    """End this job, or these tasks."""
+    return f"scancel {job}"
+
+
 def cancel_tail(last: int) -> str:
     """End the later tasks of a chain; task numbers count from 1 to `last`."""
-    return f'scancel "{tail(last)}"\n'
+    return cancel(f'"{tail(last)}"')
 
 
 def hold_tail(last: int) -> str:
     """Let the later tasks of a chain wait until a person releases them."""
-    return f'scontrol hold "{tail(last)}"\n'
+    return hold(f'"{tail(last)}"')
 
 
 def tail(last: int) -> str:
@@ -96,7 +101,7 @@ def own_id() -> str:
     return '"${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$job}"'
 
 
-def requeue(job: str = '"$this_job"') -> str:
+def requeue(job: str) -> str:
     """Put this job back into the queue; it keeps its id and starts from the top.
 
     A program may have done so already, as Lightning does: then Slurm refuses, and it waits.
@@ -107,9 +112,9 @@ problem=$(scontrol requeue {job} 2>&1) ||
     scontrol show job {job} | grep -q JobState=PENDING"""
 
 
-def hold(job: str = '"$this_job"') -> str:
-    """Let this job, which is back in the queue, wait until a person releases it."""
-    return f"scontrol hold {job}\n"
+def hold(job: str) -> str:
+    """Let this job, which is back in the queue, or tasks wait until a person releases them."""
+    return f"scontrol hold {job}"
 
 
 def restarts() -> str:
@@ -132,9 +137,13 @@ def warning_signal(seconds: int) -> str:
     return f"B:USR1@{seconds}"
 
 
-def after(ids: Sequence[str]) -> str:
-    """The dependency on jobs that must have ended well; tasks and whole arrays are jobs as well."""
-    return f"afterok:{':'.join(ids)}"
+def after(well: Sequence[str], over: Sequence[str] = ()) -> str:
+    """The dependency on jobs that must have ended well, and on those that must only be over.
+
+    Tasks and whole arrays are jobs as well; an array with cancelled tasks has not ended well.
+    """
+    kinds = (("afterok", well), ("afterany", over))
+    return ",".join(":".join((kind, *ids)) for kind, ids in kinds if ids)
 
 
 def safe_pattern(path: str) -> str:

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,12 @@ exec "$@"
 """
 _RECORDER = """#!/bin/bash
 echo "$(basename "$0") $*" >> "$CALLS"
+name=$(basename "$0")
+[ "$name" = scancel ] || name=$1
+if grep -qx "$name" "$CALLS.refused" 2> /dev/null; then
+    echo "$name: \"Access denied\" by a plugin" >&2
+    exit 1
+fi
 """
 
 
@@ -165,6 +172,11 @@ class LocalJob:
             start_new_session=True,
         )
         log.close()
+
+    def refuse(self, commands: Sequence[str]) -> None:
+        """Let scancel, or these of scontrol's commands, fail from now on."""
+        lines = "".join(f"{name}\n" for name in commands)
+        Path(f"{self.calls}.refused").write_text(lines, encoding="utf-8")
 
     def wait_for(self, words: str, count: int = 1, timeout: float = 60) -> None:
         """Wait until the logs of all starts hold `words` so many times."""

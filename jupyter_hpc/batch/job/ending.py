@@ -22,7 +22,7 @@ def ending_text(job: BatchJob) -> str:
     variables = " venv=''" if job.environment.build_from is not None else ""
     variables += " copy_code=0 scratch=''" if job.staging is not None else ""
     if job.goes_on:
-        part = '"$task"' if job.in_array else "1"
+        part = '"$task"' if job.in_array else f"$(({jobtext.restarts()} + 1))"
         variables += f"\npart={part} next='' rest=''    # what is decided about later parts"
         variables += f"\nthis_job={jobtext.own_id()}" if not job.in_array else ""
     return f"""\
@@ -122,12 +122,14 @@ def _state(job: BatchJob) -> str:
 # The time of all parts: what those before this one took stands in what they left.
 before=$(sed -n 's/.*"total": \\([0-9]*\\).*/\\1/p' "$output/state.json" 2> /dev/null)
 """
-    return f"""\
-{before}\
+    note = f"""\
 printf '{{{fields}}}\\n' \\
     {values} > "$output/.state" \\
     && mv "$output/.state" "$output/state.json"
 """
+    if not job.goes_on:
+        return note
+    return f"{before}note_end() {{\n{indent(note)}}}\nnote_end\n"
 
 
 def _is_the_end(job: BatchJob) -> str:

@@ -22,11 +22,15 @@ def begin_text(job: BatchJob) -> str:
     """Before the program: count this part, and do not start it after too many for nothing."""
     if not job.goes_on:
         return ""
-    number = "_" if job.in_array else "part"  # the number of the task is better known
+    name, known = "part", "part=${part:-$restarted} idle=${idle:-0}"
+    before = "restarted=$part\n"
+    if job.in_array:  # the number of the task is better known
+        name, known, before = "_", "idle=${idle:-0}", ""
     return f"""\
 # ---- the parts of this run ----
-read -r {number} idle <<< "$(python3 "$sidecar" part begin {_folders(job)})"
-: "${{part:=1}}" "${{idle:=0}}"    # not knowing them is no reason to stop
+{before}\
+read -r {name} idle <<< "$(python3 "$sidecar" part begin {_folders(job)})"
+{known}    # not knowing them is no reason to stop
 if [ "$idle" -ge {MAX_IDLE_PARTS} ]; then
     say "part $part is not started: the $idle before it left no newer checkpoint"
     code={GO_ON}
@@ -38,7 +42,8 @@ fi
 def _folders(job: BatchJob) -> str:
     """Where checkpoints are looked for: those of scratch are back in the results by then."""
     own = '"$output"/files*' if job.staging is not None else '"$cwd"'
-    return f'"$output" "$JUPYTER_HPC_CHECKPOINTS" {own}'
+    shared = "--shared " if job.in_notebooks_folder else ""
+    return f'--number "$part" {shared}"$output" "$JUPYTER_HPC_CHECKPOINTS" {own}'
 
 
 def is_done_text(job: BatchJob) -> str:
@@ -131,26 +136,63 @@ elif [ "$part" -lt {job.chain} ]; then
 
 
 def action_text(job: BatchJob) -> str:
-    """Do what was decided, once all that this part leaves is written."""
+    """Do what was decided, once all that this part leaves is written; say what Slurm refuses."""
     if not job.goes_on:
         return ""
     if job.in_array:  # Slurm itself starts the next part
         last = job.chain or 0
+        tail = f"'{jobtext.tail(last)}'"  # for a person
         actions = f"""\
 held)
-    {jobtext.hold_tail(last)}    ;;
+{indent(_hold(jobtext.hold_tail(last), jobtext.cancel_tail(last), f"scancel {tail}"), _STEP)}\
+    ;;
 cancelled)
-    {jobtext.cancel_tail(last)}    ;;
+    if ! problem=$({jobtext.cancel_tail(last)} 2>&1); then
+        rest="Part $part ended with code $code, but the later ones could not be cancelled"
+        tell "$rest ($problem). They go on; end them: scancel {tail}"
+    fi
+    ;;
 """
     else:
+        own = '"$this_job"'
         actions = f"""\
 goes-on | held)
-    {{ {jobtext.requeue()}; }} ||
-        say "the job could not be put back into the queue: $problem"
-    [ "$next" = goes-on ] || {jobtext.hold()}    ;;
+    if ! {{ {jobtext.requeue(own)}; }}; then
+        next=given-up
+        rest="Part $part was the last one: the job could not be put back into the queue"
+        tell "$rest ($problem). Its checkpoints stay in the run folder; submit it again."
+    elif [ "$next" = held ]; then
+{indent(_hold(jobtext.hold(own), jobtext.cancel(own), "scancel $this_job"), 2 * _STEP)}\
+    fi
+    ;;
 """
     return f"""\
+tell() {{    # another decision than the one that was noted
+    rest=$(printf %s "$1" | tr -d '\\\\"' | tr -s '[:cntrl:]' ' ')
+    say "$rest"
+    [ "$next" != given-up ] || [ "$code" -ne 0 ] || code={GO_ON}    # it would go on
+    note_end
+}}
 [ -z "$rest" ] || say "$rest"
 case $next in
 {actions}esac
+"""
+
+
+def _hold(hold: str, cancel: str, by_hand: str) -> str:
+    """Let the rest wait; what cannot be held must not run on for nothing."""
+    return f"""\
+if problem=$({hold} 2>&1); then
+    python3 "$sidecar" part held "$output"
+else
+    rest="Part $part was the last one: $idle parts left no newer checkpoint than they found."
+    rest="$rest The rest could not be held ($problem)"
+    if problem=$({cancel} 2>&1); then
+        next=given-up
+        tell "$rest and was cancelled. Its checkpoints stay in the run folder."
+    else
+        next=goes-on
+        tell "$rest, nor cancelled ($problem). It goes on; end it: {by_hand}"
+    fi
+fi
 """

@@ -11,10 +11,20 @@ from typing import Any
 import pytest
 
 from jupyter_hpc.batch.job.model import OwnFolder
-from jupyter_hpc.batch.runtime.job.progress import begin_part, end_part
+from jupyter_hpc.batch.runtime.job import progress
+from jupyter_hpc.batch.runtime.job.progress import held, look
 from jupyter_hpc.batch.runtime.job.run_table import RunRow
 from tests.batch.jobs import LocalJob
 from tests.batch.notebooks import converted
+
+
+def begin_part(output: Path, checkpoints: Path, others: list[Path]) -> tuple[int, int]:
+    return progress.begin_part(output, look(checkpoints, others))
+
+
+def end_part(output: Path, checkpoints: Path, others: list[Path]) -> int:
+    return progress.end_part(output, look(checkpoints, others))
+
 
 #: Saves a checkpoint if it is told to, and ends with a code.
 CELL = """
@@ -30,13 +40,20 @@ sys.exit(CODE)
 """
 
 
-def part(tmp_path: Path, parameters: dict[str, int], task: int = 1, **values: Any) -> LocalJob:
-    """One part of a run in the folder of the parts before it."""
+def part(
+    tmp_path: Path,
+    parameters: dict[str, int],
+    task: int = 1,
+    refused: list[str] | None = None,
+    **values: Any,
+) -> LocalJob:
+    """One part of a run in the folder of the parts before it; what Slurm refuses fails."""
     job = LocalJob(
         tmp_path, converted(tmp_path / "s", [CELL]), staging=None, parameters=parameters, **values
     )
     job.calls.unlink(missing_ok=True)
     array = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": str(task)}
+    job.refuse(refused or [])
     job.ended_with = job.run_to_end(**(array if "chain" in values or "sweep" in values else {}))
     return job
 
@@ -102,6 +119,7 @@ def test_killed_parts_are_counted_at_the_next_beginning(tmp_path: Path) -> None:
     assert begin_part(tmp_path, tmp_path / "c", []) == (2, 1)
     assert begin_part(tmp_path, tmp_path / "c", []) == (3, 2)
     assert end_part(tmp_path, tmp_path / "c", []) == 3
+    held(tmp_path)
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "a").write_text("x", encoding="utf-8")
     assert begin_part(tmp_path, tmp_path / "c", []) == (4, 0), "let go on by a person"
@@ -125,6 +143,96 @@ def test_what_counts_as_a_checkpoint_outside_of_its_folder(tmp_path: Path) -> No
     assert end_part(tmp_path, tmp_path / "c", [work]) == 1
     (work / "hpc_ckpt_1.ckpt").write_text("x", encoding="utf-8")
     assert end_part(tmp_path, tmp_path / "c", [work]) == 0
+
+
+def test_a_folder_with_too_much_leaves_the_folder_for_checkpoints_to_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "MAX_ENTRIES", 3)
+    work, checkpoints = tmp_path / "work", tmp_path / "c"
+    (work / "data" / "deep").mkdir(parents=True)
+    checkpoints.mkdir()
+    for number in range(5):
+        (work / "data" / f"{number}.jpg").touch()
+    for _ in range(3):  # nothing can be told, so nothing is held
+        begin_part(tmp_path, checkpoints, [work])
+        assert end_part(tmp_path, checkpoints, [work]) == 0
+    said = capsys.readouterr().err
+    assert said.count("work holds too much to be looked through") == 1
+    begin_part(tmp_path, checkpoints, [work])
+    (work / "model.pt").touch()  # in an upper folder, and newer
+    assert end_part(tmp_path, checkpoints, [work]) == 0
+    (checkpoints / "last.ckpt").touch()
+    assert [begin_part(tmp_path, checkpoints, [work])[1] for _ in range(3)] == [0, 1, 2]
+
+
+def test_what_others_write_into_a_shared_folder_is_no_progress(tmp_path: Path) -> None:
+    work, checkpoints = tmp_path / "work", tmp_path / "c"
+    work.mkdir()
+    checkpoints.mkdir()
+    (checkpoints / "last.ckpt").touch()
+    for idle in (1, 2):
+        progress.begin_part(tmp_path, look(checkpoints, [work], shared=True))
+        (work / f"model{idle}.pt").touch()  # of a session beside it
+        found = look(checkpoints, [work], shared=True)
+        assert progress.end_part(tmp_path, found) == idle
+    (checkpoints / "last.ckpt").unlink()
+    os.utime(work / "model2.pt", ns=(2**62, 2**62))
+    assert look(checkpoints, [work], shared=True).others.newest == 2**62, "perhaps its own"
+    os.chown(work / "model2.pt", 12345, -1)
+    assert look(checkpoints, [work], shared=True).others.newest < 2**62, "of another user"
+
+
+def test_parts_are_counted_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    late, never = tmp_path / "late", tmp_path / "never"
+    late.mkdir()
+    never.mkdir()
+    nothing = look(tmp_path / "c", [])
+    progress.begin_part(late, nothing)
+    monkeypatch.setattr(Path, "write_text", full)
+    assert progress.end_part(late, nothing) == 1  # what is there already can be written over
+    assert progress.begin_part(late, nothing, 9) == (2, 1)
+    assert progress.end_part(late, nothing, 2) == 2
+    # Where nothing can be kept, Slurm's own count stands.
+    assert progress.begin_part(never, nothing, 1) == (1, 0)
+    assert progress.end_part(never, nothing, 1) == 1
+    assert progress.begin_part(never, nothing, 2) == (2, 0)
+    assert progress.end_part(never, nothing, 2) == 2
+    assert "cannot be counted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("requeue", [True, False])
+@pytest.mark.parametrize("refused", [["hold"], ["hold", "scancel"]])
+def test_what_cannot_be_held_is_cancelled_and_that_is_said(
+    tmp_path: Path, requeue: bool, refused: list[str]
+) -> None:
+    values: dict[str, Any] = {"requeue": True} if requeue else {"chain": 5}
+    stuck = {"CODE": 85, "SAVE": 0}
+    part(tmp_path, stuck, 1, **values)
+    job = part(tmp_path, stuck, 2, refused=refused, **values)
+    rest = "7" if requeue else "5_[3-5]"
+    assert job.called()[-2:] == [f"scontrol hold {rest}", f"scancel {rest}"]
+    said = job.state()["rest"]
+    assert "could not be held (hold: Access denied by a plugin)" in said and said in job.log()
+    if "scancel" in refused:
+        assert job.state()["next"] == "goes-on" and "end it: scancel" in said
+        again = part(tmp_path, stuck, 3, **values)
+        assert "part 3 is not started" in again.log() and "scontrol hold" in again.called()[-1]
+    else:
+        assert "and was cancelled" in said and RunRow(job.run).state == "stopped"
+
+
+def test_what_slurm_refuses_else_is_said(tmp_path: Path) -> None:
+    job = part(tmp_path / "chain", {}, 1, chain=3, refused=["scancel"])
+    assert "could not be cancelled (scancel: Access denied by a plugin)" in job.state()["rest"]
+    job = part(tmp_path / "requeue", {"CODE": 85}, requeue=True, refused=["requeue", "show"])
+    assert "could not be put back into the queue (requeue: Access" in job.state()["rest"]
+    assert RunRow(job.run).state == "stopped" and job.ended_with == 0
 
 
 def test_logs_of_lightning_among_the_checkpoints_are_no_progress(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class RunRow:
             self.state = "done"
         elif self.code is not None:
             early = ended.get("time_limit") or ended.get("told_to_end")
-            early = early or ended.get("next") == "used-up"  # the last part of a chain
+            early = early or ended.get("next") in ("used-up", "given-up")  # no part is left
             self.state = "stopped" if early else "failed"
             if ended.get("next") in ("goes-on", "held"):
                 self.state = "goes on" if ended["next"] == "goes-on" else "held"

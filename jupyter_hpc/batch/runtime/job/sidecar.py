@@ -10,8 +10,8 @@
     python jupyter_hpc_job.py run [--plan PLAN --scratch DIR --results DIR]
                                    [--gpus FILE] [--interval SECONDS]
     python jupyter_hpc_job.py check-gpu
-    python jupyter_hpc_job.py part begin|end OUTPUT CHECKPOINTS [FOLDER …]
-                                   counts the parts of a run that goes on
+    python jupyter_hpc_job.py part begin|end|held [--number N] [--shared] OUTPUT [CHECKPOINTS
+                                   [FOLDER …]]  counts the parts of a run that goes on
     python jupyter_hpc_job.py table RUN                       writes the table of a sweep
     python jupyter_hpc_job.py notify RUN CODE JOB RUNS        tells the user of the end
 
@@ -42,7 +42,7 @@ from jupyter_hpc.batch.runtime.job.own_folder import (
     say_changed,
     tidy_own_folder,
 )
-from jupyter_hpc.batch.runtime.job.progress import begin_part, end_part
+from jupyter_hpc.batch.runtime.job.progress import begin_part, end_part, held, look
 from jupyter_hpc.batch.runtime.job.run_table import write_run_table
 from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, NoRoom, identity, why_unsafe
 from jupyter_hpc.batch.runtime.job.staging import (
@@ -125,7 +125,9 @@ def main(arguments: list[str]) -> int:
     tidying.add_argument("output", type=Path)
     commands.add_parser("check-folder").add_argument("folder")
     part = commands.add_parser("part")
-    part.add_argument("moment", choices=["begin", "end"])
+    part.add_argument("moment", choices=["begin", "end", "held"])
+    part.add_argument("--number", type=int, default=1)
+    part.add_argument("--shared", action="store_true")
     part.add_argument("folders", nargs="+", type=Path)
     table = commands.add_parser("table")
     table.add_argument("run")
@@ -156,12 +158,7 @@ def main(arguments: list[str]) -> int:
     if options.command == "check-folder":
         return _check(options.folder)
     if options.command == "part":
-        output, checkpoints, *others = options.folders
-        if options.moment == "begin":
-            print(*begin_part(output, checkpoints, others))
-        else:
-            print(end_part(output, checkpoints, others))
-        return 0
+        return _part(options)
     if options.command == "table":
         write_run_table(Path(options.run))
         return 0
@@ -200,6 +197,19 @@ def _isolate(options: Any) -> int:
     except (OSError, ValueError) as error:
         log(f"the folder of this run could not be made: {error}")
         return 1
+    return 0
+
+
+def _part(options: Any) -> int:
+    output, *folders = options.folders
+    if options.moment == "held":
+        held(output)
+        return 0
+    found = look(folders[0], folders[1:], shared=options.shared)
+    if options.moment == "begin":
+        print(*begin_part(output, found, options.number))
+    else:
+        print(end_part(output, found, options.number))
     return 0
 
 
