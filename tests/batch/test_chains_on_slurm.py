@@ -84,6 +84,67 @@ def test_the_parts_that_an_end_cancels_are_explained(alice: User) -> None:
     job = done.stdout.strip()
     alice.waiting(lambda: alice.hpc("jobs").count(said) >= 1, 30)
     assert job.isdigit()
+    words = ["submit", "step.ipynb", *SMALL, "--chain", "2", "--set", "STEPS=3", "--wait"]
+    argv = [f"{ENV_PATH}/bin/jupyter-hpc", *words]
+    done = alice.cluster.run("login1", argv, user="alice", cwd=alice.folder, timeout=90)
+    assert done.returncode == 85, done.stdout + done.stderr
+    assert "Part 2 was the last one, and the program is not done." in done.stderr
+    # Without its note the run is found where Slurm says that it works.
+    used = done.stdout.strip()
+    alice.shell(["sh", "-c", 'rm "$HOME/.local/state/jupyter-hpc/runs/$1"', "sh", used])
+    assert "from 1" in alice.hpc("log", used)
+
+
+#: A share of the work in each part, as a script.
+UNIT = """
+import os
+folder = os.environ['JUPYTER_HPC_CHECKPOINTS']
+path = folder + '/unit.pt'
+with open(path, 'a') as file:
+    file.write('u')
+print('unit', os.path.getsize(path), flush=True)
+"""
+
+
+@pytest.mark.timeout(240)
+def test_parts_of_scripts_a_swept_requeue_and_what_waits_for_a_chain(alice: User) -> None:
+    alice.notebook("step.ipynb", [STEPPING])
+    alice.notebook("predict.ipynb", ["print('predicted')"])
+    alice.write("train.py", UNIT)
+    alice.write("clean.sh", "echo cleaned\n")
+    scripts = ["train.py", "clean.sh", *SMALL, "--chain", "2"]
+    units, units_run = alice.submit(*scripts, "--until", "all")
+    alice.write("stop.py", f"{UNIT}if os.path.getsize(path) == 2: open(folder + '/DONE', 'w')\n")
+    _, done_run = alice.submit("stop.py", *SMALL, "--chain", "3", "--until", "done")
+    early, _ = alice.submit("step.ipynb", *SMALL, "--chain", "3", "--set", "STEPS=1")
+    used, _ = alice.submit("step.ipynb", *SMALL, "--chain", "2", "--set", "STEPS=3")
+    swept, swept_run = alice.submit("step.ipynb", *SMALL, "--sweep", "STEPS=1,2", "--requeue")
+    both = ["--after", units, "--after", early]
+    good, good_run = alice.submit("predict.ipynb", *SMALL, *both)
+    bad, bad_run = alice.submit("predict.ipynb", *SMALL, "--after", used)
+    alice.wait_for_end(200)
+    assert re.findall(r"^(?:unit \d|cleaned)", logs(units_run), re.M) == [
+        *("unit 1", "cleaned", "unit 2", "cleaned"),
+    ], logs(units_run)
+    assert (units_run / "output" / "DONE").exists()
+    assert re.findall(r"^unit \d", logs(done_run), re.M) == ["unit 1", "unit 2"], logs(done_run)
+    assert "Part 2 ended well; the later ones, up to part 3, were cancelled." in logs(done_run)
+    rows = (swept_run / "output" / "runs.csv").read_text(encoding="utf-8").splitlines()
+    assert [row.split(",")[1:4] for row in rows[1:]] == [["1", "done", "0"], ["2", "done", "0"]]
+    assert sorted(re.findall(r"^from \d", logs(swept_run), re.M)) == ["from 0", "from 0", "from 1"]
+    assert "predicted" in logs(good_run), "the tail that a chain cancels is no failure"
+    assert "predicted" not in logs(bad_run)
+    said = f"not started: job {used}, which it waits for, is not done. Part 2 was the last one"
+    assert said in logs(bad_run), logs(bad_run)
+    listed = alice.waiting(
+        lambda: {
+            row["id"]: row["ending"]
+            for row in json.loads(alice.hpc("jobs", "--json"))
+            if row["id"] == bad and row["ending"]
+        },
+        30,
+    )
+    assert said[:30].split(": ")[1] in listed[bad] and swept and good
 
 
 #: A model that prints its epochs; those of the first two parts are slow.

@@ -30,7 +30,12 @@ def batch_options(job: BatchJob) -> BatchOptions:
         work_dir=job.work_dir,
         array=array,
         signal=jobtext.warning_signal(job.warning),
-        dependency=jobtext.after(job.after) if job.after else None,
+        dependency=_dependency(job),
         requeue=job.goes_on and not job.in_array,
         open_append=True,
     )
+
+
+def _dependency(job: BatchJob) -> str | None:
+    chains = [each.job_id for each in job.after_chains]
+    return jobtext.after([name for name in job.after if name not in chains], chains) or None

@@ -146,6 +146,15 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Before:
+    """A chain that must be done before a job starts."""
+
+    job_id: str
+    #: Where its runs leave how they ended.
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class BatchJob:
     """One submission: a single run, a chain of runs, or a sweep."""
 
@@ -160,6 +169,9 @@ class BatchJob:
     steps: tuple[Step, ...] = ()
     #: Jobs that must have ended well before this one starts.
     after: tuple[str, ...] = ()
+    #: Those of them that are chains. How these ended only their run folders tell: one that is
+    #: done has cancelled parts, and one that is used up has none that failed.
+    after_chains: tuple[Before, ...] = ()
     environment: Environment = field(default_factory=Environment)
     staging: Staging | None = None
     #: None: the program works in the notebook's folder, or among staged inputs alone.

@@ -25,6 +25,7 @@ def script_text(job: BatchJob) -> str:
     """The whole batch script."""
     rest = [
         ending_text(job),
+        _after_chains(job),
         environment_text(job),
         _own_folder(job),
         _staging_in(job),
@@ -64,6 +65,24 @@ export JUPYTER_HPC_CHECKPOINTS="$run/checkpoints{folder}"    # survives restarts
 
 say() {{ printf '[jupyter-hpc] %s\\n' "$*" >&2; }}
 say "job {own} on $(hostname), restarted {jobtext.restarts()} times"
+"""
+
+
+def _after_chains(job: BatchJob) -> str:
+    if not job.after_chains:
+        return ""
+    words = [f"{each.job_id}:{folder}" for each in job.after_chains for folder in each.outputs]
+    return f"""\
+# ---- the chains that this job waits for must be done, and not only over ----
+for before in {" ".join(map(shlex.quote, words))}; do
+    folder=${{before#*:}}
+    # The file server may show this node for a moment what was there before.
+    [ -e "$folder/DONE" ] || {{ sleep 2; ls -a "$folder" > /dev/null; }}
+    [ ! -e "$folder/DONE" ] || continue
+    why=$(sed -n 's/.*"rest": "\\([^"]*\\)".*/\\1/p' "$folder/state.json")
+    say "not started: job ${{before%%:*}}, which it waits for, is not done. $why"
+    exit
+done
 """
 
 

@@ -82,6 +82,15 @@ def _ended_from_outside(found: _Found) -> Ending:
     )
 
 
+def _not_started(found: _Found) -> Ending:
+    why = printable(found["why"].rstrip(), 400).rstrip(".")
+    return Ending(
+        f"It was not started: {why}.",
+        "See to that one first, then submit this one again.",
+        "not_started",
+    )
+
+
 def _exception(found: _Found) -> Ending:
     cell = re.search(r"^\[jupyter-hpc\] failed in cell (\d+)", found.string[found.end() :], re.M)
     who = f"Cell {cell[1]}" if cell else "The program"
@@ -125,6 +134,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[_Found], Ending]], ...] = (
     ),
     # Slurm says "DUE TO" where the cause is its own; a step also ends for the failure of a task.
     (re.compile(r"error: \*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ \*\*\*"), _ended_from_outside),
+    (re.compile(r"^\[jupyter-hpc\] not started: (?P<why>.*)$", re.MULTILINE), _not_started),
     (re.compile(r"No space left on device"), _disk_full),
     (re.compile(r"Disk quota exceeded"), _quota),
     (

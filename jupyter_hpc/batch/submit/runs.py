@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import secrets
 import time
+from collections.abc import Iterable
 
 from jupyter_hpc.batch.job.files import FOLDER, stem
+from jupyter_hpc.batch.job.model import Before
 from jupyter_hpc.batch.preflight.located import home_folder
-from jupyter_hpc.errors import JobNotFound, UsageError
-from jupyter_hpc.runner import Runner
+from jupyter_hpc.batch.runtime.runs.collect import RUN_FILE
+from jupyter_hpc.errors import CommandFailed, HpcError, JobNotFound, UsageError
+from jupyter_hpc.runner import Completed, Runner
+from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.text import printable
 
 #: Where the run folders of jobs are noted, in words of the shell.
@@ -75,26 +81,105 @@ def job_or_task(job_id: str) -> str:
 
 
 async def note_run(runner: Runner, job_id: str, run_dir: str) -> None:
-    """Remember the run folder of a job; failing is no reason to lose the job."""
+    """Remember the run folder of a job; CommandFailed if that cannot be written."""
     script = f'mkdir -p -- "{NOTES}" && printf "%s\\n" "$2" > "{NOTES}/$1"'
-    await runner.run(["sh", "-c", script, "sh", plain_id(job_id), run_dir])
+    done = await runner.run(["sh", "-c", script, "sh", plain_id(job_id), run_dir])
+    _check_noted(done)
 
 
 async def note_watched(runner: Runner, job_id: str, run_dir: str, notebook: str) -> None:
     """Let every laptop that is connected know that the end of this job is waited for."""
     script = f'umask 077; mkdir -p -- "{WATCHED}" && printf "%s\\n%s\\n" "$2" "$3" > "{WATCHED}/$1"'
     shown = printable(notebook, 100)
-    await runner.run(["sh", "-c", script, "sh", plain_id(job_id), run_dir, shown])
+    done = await runner.run(["sh", "-c", script, "sh", plain_id(job_id), run_dir, shown])
+    _check_noted(done)
 
 
-async def find_run(runner: Runner, job_id: str) -> str:
-    """The run folder of a job that was submitted by this product."""
+def _check_noted(done: Completed) -> None:
+    if not done.ok:
+        lines = done.stderr.strip().splitlines()
+        why = printable(lines[-1], 200) if lines else f"code {done.returncode}"
+        raise CommandFailed(f"The note could not be written ({why}).", "")
+
+
+async def find_run(runner: Runner, job_id: str, *, ask_slurm: bool = True) -> str:
+    """The run folder of a job that was submitted by this product.
+
+    Where it is not noted, as after a submit with a full home, Slurm may know where it works.
+    """
     done = await runner.run(["sh", "-c", f'cat -- "{NOTES}/$1"', "sh", plain_id(job_id)])
     folder = done.stdout.strip("\n")
-    if not done.ok or not folder.startswith("/"):
+    if not folder.startswith("/") and ask_slurm:
+        folder = await _run_by_slurm(runner, plain_id(job_id))
+    if not folder.startswith("/"):
         raise JobNotFound(
             f"Job {job_id} was not submitted by jupyter-hpc, or its record is gone.",
             "Look for its folder under hpc-batch beside the notebook; of one that was sent from a "
             "laptop it is under ~/jupyter-hpc on the cluster.",
         )
     return folder
+
+
+#: Prints the run folder of the job $1 that works in $2 and logs to $3: the one that has its log.
+_SEARCH = f"""
+for run in "${{3%/logs/*}}" "${{2%/work}}" "$2/{FOLDER}"/*/runs/* "$HOME/jupyter-hpc"/*/*; do
+    [ -O "$run/{RUN_FILE}" ] || continue
+    for log in "$run/logs/$1".out "$run/logs/$1"_*.out; do
+        [ "$log" = "$3" ] || [ -e "$log" ] || continue
+        printf '%s\\n' "$run"
+        exit
+    done
+done
+"""
+
+
+async def _run_by_slurm(runner: Runner, job_id: str) -> str:
+    """The run folder by what Slurm knows of the job; empty if it knows nothing that helps."""
+    client = SlurmClient(runner)
+    work_dir = log = ""
+    try:
+        detail = await client.job_detail(job_id)
+        work_dir, log = detail.work_dir, detail.stdout
+    except HpcError:
+        with contextlib.suppress(HpcError):
+            work_dir = next((each.work_dir for each in await client.finished([job_id])), "")
+    if not work_dir.startswith("/"):
+        return ""
+    done = await runner.run(["sh", "-c", _SEARCH, "sh", job_id, work_dir, log])
+    return done.stdout.strip("\n")
+
+
+#: Prints "JOB\0run folder\0what was asked for\0" of each of the jobs $@ that are ours.
+_ASKED_FOR = f"""
+for job; do
+    run=$(cat -- "{NOTES}/${{job%%_*}}") && asked=$(cat -- "$run/{RUN_FILE}") &&
+        printf '%s\\0%s\\0%s\\0' "$job" "$run" "$asked"
+done 2> /dev/null
+true
+"""
+
+
+async def chains_among(runner: Runner, job_ids: Iterable[str]) -> tuple[Before, ...]:
+    """The chains among these jobs; a single part of one is a job like any other."""
+    asked = [job_id for job_id in job_ids if plain_id(job_id)]
+    if not asked:
+        return ()
+    done = await runner.run(["sh", "-c", _ASKED_FOR, "sh", *asked])
+    fields = done.stdout.split("\0")
+    found = zip(*(fields[n::3] for n in range(3)), strict=False)
+    chains = (_chain(job_id, run_dir, text) for job_id, run_dir, text in found)
+    return tuple(chain for chain in chains if chain is not None)
+
+
+def _chain(job_id: str, run_dir: str, text: str) -> Before | None:
+    try:
+        content = json.loads(text)
+        parts, runs, is_sweep = content["parts"], int(content["runs"]), bool(content["swept"])
+    except (ValueError, KeyError, TypeError):
+        return None  # of an older submit
+    task = job_id.partition("_")[2]
+    if not parts or (task and not is_sweep):
+        return None
+    tasks = [task] if task else [str(number) for number in range(1, runs + 1)]
+    folders = [f"{run_dir}/output/{name}" for name in tasks] if is_sweep else [f"{run_dir}/output"]
+    return Before(job_id, tuple(folders))

@@ -53,6 +53,7 @@ from jupyter_hpc.batch.submit.looking import looked_over
 from jupyter_hpc.batch.submit.modules import sibling_modules
 from jupyter_hpc.batch.submit.recorded import asked_of
 from jupyter_hpc.batch.submit.runs import (
+    chains_among,
     check_count,
     expanded_folder,
     note_run,
@@ -289,10 +290,16 @@ async def submit(
     messages = submitted.messages
     try:
         await note_run(runner, submitted.job_id, job.run_dir)
-        if job.notify:
-            await note_watched(runner, submitted.job_id, job.run_dir, job.notebook)
     except HpcError as error:  # no reason to lose the id of a job that is in the queue
-        messages += (f"Its run folder was not noted under its id: {error.message}",)
+        messages += (
+            f"Its run folder {job.run_dir} was not noted under its id: {error.message} Keep that "
+            "path; `results` finds it only as long as Slurm knows the job.",
+        )
+    if job.notify:
+        try:
+            await note_watched(runner, submitted.job_id, job.run_dir, job.notebook)
+        except HpcError as error:
+            messages += (f"Laptops will not be told of its end: {error.message}",)
     return SubmittedJob(submitted.job_id, job.run_dir, messages)
 
 
@@ -336,6 +343,7 @@ async def batch_job(
         parameters=settings,
         requeue=options.requeue,
         after=options.after,
+        after_chains=await chains_among(runner, options.after),
         notify=options.notify is not None,
         check_gpu="torch" in conversion.imports,
     )
