@@ -354,7 +354,7 @@ class Services:
         from jupyter_hpc.batch.submit.runs import find_run
         from jupyter_hpc.runner import LocalRunner
 
-        return await find_run(LocalRunner(), job_id)
+        return await find_run(LocalRunner(), job_id, ask_slurm=False)
 
     async def _left_by(self, job_id: str) -> Left | None:
         """What such a run has left about its end."""

@@ -9,15 +9,16 @@ import time
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jupyter_hpc.batch.submit.results import results_of
-from jupyter_hpc.batch.submit.runs import note_run
+from jupyter_hpc.batch.submit.runs import find_run, note_run
 from jupyter_hpc.batch.submit.snapshot import create_run_folder
 from jupyter_hpc.batch.submit.submit import SubmitOptions, prepare, submit
-from jupyter_hpc.errors import CommandFailed, CommandTimeout, SubmitRejected
+from jupyter_hpc.errors import CommandFailed, CommandTimeout, JobNotFound, SubmitRejected
 from jupyter_hpc.runner import Completed, LocalRunner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Submitted
@@ -105,6 +106,48 @@ async def test_a_refused_job_leaves_nothing_and_an_accepted_one_is_never_lost(
     queue.answer = Submitted("12", "")
     done = await submit(prepared, _NoNotes(), queue)
     assert done.job_id == "12" and "was not noted" in done.messages[0]
+    Path(prepared.job.run_dir).rename(tmp_path / "elsewhere")
+    (tmp_path / ".local").write_text("as with a full disk")
+    done = await submit(prepared, runner, queue)
+    said = f"Its run folder {prepared.job.run_dir} was not noted under its id: The note could not"
+    assert said in done.messages[0] and "Keep that path" in done.messages[0]
+
+
+@pytest.mark.parametrize("known_by", ["controller", "accounting", "nobody"])
+async def test_a_run_that_was_not_noted_is_found_where_slurm_says_that_it_works(
+    tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch, known_by: str
+) -> None:
+    work = tmp_path / "pro ject"
+    run = work / "hpc-batch" / "a" / "runs" / "2"
+    for folder in (run, run.with_name("1")):
+        (folder / "logs").mkdir(parents=True)
+        (folder / "run.json").write_text("{}")
+    (run / "logs" / "12_1.out").write_text("")
+    detail = SimpleNamespace(work_dir=str(work), stdout=f"{run}/logs/12_4294967294.out")
+
+    class Slurm:
+        def __init__(self, _: object) -> None:
+            pass
+
+        async def job_detail(self, job_id: str) -> Any:
+            if known_by == "controller":
+                return detail
+            raise JobNotFound("gone", "")
+
+        async def finished(self, ids: object) -> Any:
+            return [detail] if known_by == "accounting" else []
+
+    monkeypatch.setattr("jupyter_hpc.batch.submit.runs.SlurmClient", Slurm)
+    if known_by == "nobody":
+        with pytest.raises(JobNotFound, match="was not submitted by jupyter-hpc"):
+            await find_run(runner, "12_1")
+        return
+    assert await find_run(runner, "12_1") == str(run)
+    with pytest.raises(JobNotFound):
+        await find_run(runner, "12", ask_slurm=False)
+    if known_by == "accounting":
+        with pytest.raises(JobNotFound):
+            await find_run(runner, "13")
 
 
 async def test_much_data_is_sent_as_a_file_which_does_not_stay(
