@@ -116,6 +116,77 @@ def test_every_finding_is_provoked_once(cluster: Cluster, laptop: Laptop, tmp_pa
     assert cluster.jobs() == []
 
 
+#: Knows two environments, as conda's own commands show them.
+CONDA = """#!/bin/sh
+case "$1" in
+    shell.bash) echo 'conda() { false; }' ;;
+    env) printf '# conda environments:\\nbase  *  /opt/conda\\ntorch  /opt/conda/envs/torch\\n' ;;
+esac
+"""
+#: Lists every wheel that it is asked for, but for one.
+AVAIL_WHEELS = """#!/bin/sh
+printf 'name version\\n'
+for name; do [ "$name" = nowhere ] || echo "$name 1.0"; done
+"""
+#: A loop that begins at zero.
+TORCH = "import torch\nloss = torch.ones(1, requires_grad=True)\nloss.sum().backward()"
+
+
+def test_the_rest_of_the_findings_is_provoked(
+    cluster: Cluster, laptop: Laptop, tmp_path: Path
+) -> None:
+    def sh(script: str, text: str = "") -> None:
+        done = cluster.run("login1", ["sh", "-c", script], user="alice", input=text)
+        assert done.returncode == 0, done.stderr
+
+    def looked(name: str, cells: list[str], *words: str) -> dict[str, tuple[str, str]]:
+        (tmp_path / name).write_text(json.dumps(notebook(cells)))
+        done = _hpc(laptop, tmp_path, "submit", name, *SMALL, *words, "--dry-run", "--json")
+        assert done.returncode in (0, 5), done.stderr
+        rows = json.loads(done.stdout)["findings"]
+        return {row["check"]: (row["severity"], f"{row['message']} {row['hint']}") for row in rows}
+
+    mini = ("--on", "mini")
+    cells = ["import os\nos.environ['SITE_DATA']"]
+    found = looked("plain.ipynb", cells, *mini, "--chain", "2")
+    assert found["variables"][0] == "warning" and "SITE_DATA" in found["variables"][1]
+    assert found["checkpoints"][0] == "warning" and "begin at zero" in found["checkpoints"][1]
+    assert looked("torch.ipynb", [TORCH], *mini, "--chain", "2")["checkpoints"][0] == "error"
+    loads = ["import os\nos.path.exists(os.environ['JUPYTER_HPC_CHECKPOINTS'] + '/a')"]
+    found = looked("loads.ipynb", loads, *mini, "--chain", "2", "--time", "3")
+    assert "A part of 3 min is told of its end 2 min before" in found["checkpoints"][1], found
+
+    sh("mkdir -p ~/conda && cat > ~/conda/conda && chmod +x ~/conda/conda", CONDA)
+    laptop.write_profile("conda", {"environment": {"setup": ["PATH=/home/alice/conda:$PATH"]}})
+    found = looked("plain.ipynb", ["print(1)"], "--on", "conda", "--conda", "troch")
+    assert found["conda"][0] == "error" and "There are: base, torch." in found["conda"][1], found
+
+    laptop.write_profile("ends", {"environment": {"setup": ["exit 0"]}})
+    found = looked("plain.ipynb", ["print(1)"], "--on", "ends")
+    assert found["setup"][0] == "error" and "ends the shell" in found["setup"][1], found
+
+    (tmp_path / "requirements.txt").write_text("tiny-torch\n")
+    sh("rm -f ~/.config/pip/pip.conf")
+    build = ("--build", "requirements.txt")
+    found = looked("plain.ipynb", ["print(1)"], *mini, *build)
+    assert found["wheels"] == (
+        "warning",
+        "No folder with wheels was found on the cluster, so none was looked for. Name one in "
+        "PIP_FIND_LINKS or pip.conf there; nodes have no Internet.",
+    )
+    sh("mkdir -p ~/site && cat > ~/site/avail_wheels && chmod +x ~/site/avail_wheels", AVAIL_WHEELS)
+    laptop.write_profile("wheels", {"environment": {"setup": ["PATH=/home/alice/site:$PATH"]}})
+    (tmp_path / "requirements.txt").write_text("tiny-torch\nnowhere\n")
+    found = looked("plain.ipynb", ["print(1)"], "--on", "wheels", *build)
+    assert found["wheels"][0] == "error" and "no wheel of nowhere" in found["wheels"][1], found
+    sh("mkdir -p ~/w && touch ~/w/nowhere-1.0-py3-none-any.whl")
+    lines = ["PATH=/home/alice/site:$PATH", "export PIP_FIND_LINKS=/home/alice/w"]
+    laptop.write_profile("wheels", {"environment": {"setup": lines}})
+    found = looked("plain.ipynb", ["print(1)"], "--on", "wheels", *build)
+    assert "wheels" not in found, found
+    assert cluster.jobs() == []
+
+
 def test_errors_stop_and_force_queues_a_job_that_ends_at_its_setup(
     cluster: Cluster, laptop: Laptop, tmp_path: Path
 ) -> None:

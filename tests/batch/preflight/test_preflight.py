@@ -201,8 +201,11 @@ async def test_wheels_for_an_environment_that_is_built(look: Look, tmp_path: Pat
     found = await look(["import json"], bare, requirements="tiny-torch\n")
     assert shown(found) == ["warning wheels"] and "No folder with wheels" in found[0].message
     site = {"avail_wheels": "#!/bin/sh\nprintf 'name version\\n'; echo no_such_wheel 2.0\n"}
-    found = await look(cells, environment, site, requirements="tiny-torch\nno-such-wheel\n")
-    assert [each.message.split()[5] for each in found if each.check == "wheels"] == ["tiny-torch"]
+    both = "tiny-torch\nno-such-wheel\nnowhere\n"  # a folder has one, the site another
+    found = await look(cells, environment, site, requirements=both)
+    assert [each.message.split()[5] for each in found if each.check == "wheels"] == ["nowhere"]
+    found = await look(["import json"], bare, site, requirements="tiny-torch\nno-such-wheel\n")
+    assert [each.message.split()[5] for each in found] == ["tiny-torch"], "the site's alone"
 
 
 async def test_a_python_that_cannot_be_looked_at_is_said(look: Look) -> None:

@@ -125,9 +125,10 @@ def main() -> None:
     }
     if question["build"]:
         wanted = requirements(question)
-        there = site_wheels(wanted)
-        if there is None:
-            there = wheels(wheel_folders() + question["wheels"])
+        # pip in the job gets those of the site and those of all folders.
+        known = (site_wheels(wanted), wheels(wheel_folders() + question["wheels"]))
+        found = [each for each in known if each is not None]
+        there = set().union(*found) if found else None
         answer["requirements"] = wanted
         answer["wheels_known"] = there is not None
         answer["no_wheel"] = [name for name in wanted if there is not None and name not in there]
