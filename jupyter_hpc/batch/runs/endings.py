@@ -214,7 +214,7 @@ async def ending_of(runner: Runner, client: SlurmClient, job_id: str) -> tuple[s
     lefts = await left_by(runner, dict.fromkeys(names))
     left = lefts.get(job_id)
     if record is None:
-        return _forgotten(job_id, left), True
+        return forgotten(job_id, left), True
     if left is not None and left.is_sweep:  # the parts of a chain share what they leave
         left = lefts.get(record.id, left)
     cancelled = any(each.state == "CANCELLED" for each in ended)
@@ -249,7 +249,7 @@ def _array(record: FinishedJob) -> str:
     return record.id.partition("_")[0]
 
 
-def _forgotten(job_id: str, left: Left | None) -> str:
+def forgotten(job_id: str, left: Left | None) -> str:
     """The end of a job that Slurm does not know any more, from what it has left itself."""
     code = left.state.get("code") if left is not None else None
     if left is not None and left.rest:
