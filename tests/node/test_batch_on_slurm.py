@@ -105,6 +105,41 @@ def test_what_the_cluster_does_not_allow_is_said_beside_the_field(
     assert (status, error["message"]) == (422, shown["problems"][0]["message"])
 
 
+def test_a_chain_says_which_parts_are_cancelled_or_held_and_why(
+    panels: NodeServer, cluster: Cluster
+) -> None:
+    write(cluster, "step.ipynb", ["import sys\nCODE = 0", "sys.exit(CODE)"])
+
+    def submitted(code: str) -> str:
+        members = {"chain": 4, "until": "exit", "parameters": {"CODE": code}, "force": True}
+        status, done = post(panels, "submit", "step.ipynb", **members)
+        assert status == 200, done
+        return str(done["job_id"])
+
+    ended, held = submitted("0"), submitted("85")
+    asked = ["squeue", "--noheader", "--array", "--format=%i/%r"]
+
+    def queued() -> list[str]:
+        lines = cluster.run("login1", asked).stdout.split()
+        return [line for line in lines if line.partition("_")[0] in (ended, held)]
+
+    rest = [f"{held}_{part}/JobHeldUser" for part in (3, 4)]
+    eventually(lambda: sorted(queued()) == rest, seconds=120)
+    # Parts that never ran have one record, with the name that their row had.
+    view = panels.ask(f"jobs/{ended}_[2-4]")[1]
+    check(view, "JobView")
+    said = "Part 1 ended well; the later ones, up to part 4, were cancelled."
+    assert view["state_text"] == said, view
+    assert "ended well" not in str(panels.ask(f"jobs/{ended}_1")[1]["state_text"])
+
+    view = panels.ask(f"jobs/{held}_[3-4]")[1]
+    check(view, "JobView")
+    text = view["reason"]["text"]
+    assert text.startswith("Held after part 2: 2 parts left no newer checkpoint"), view["reason"]
+    assert f"scontrol release '{held}_[3-4]'" in text
+    assert panels.ask(f"jobs/{held}_[3-4]/cancel", "POST")[0] == 200
+
+
 def test_the_waiting_job_is_seen_and_can_be_cancelled(panels: NodeServer, cluster: Cluster) -> None:
     write(cluster, "later.ipynb", ["print(1)"])
     later = {"extra": ["--begin now+1hour"]}

@@ -37,7 +37,7 @@ from jupyter_hpc.slurm.cost import Cost, finished_cost
 from jupyter_hpc.slurm.efficiency import GpuUse, efficiency
 from jupyter_hpc.slurm.job_advice import advise
 from jupyter_hpc.slurm.models import FinishedJob, JobDetail, Phase
-from jupyter_hpc.slurm.reasons import explain_reason
+from jupyter_hpc.slurm.reasons import HELD_BY_USER, explain_reason
 from jupyter_hpc.slurm.sstat import record_so_far
 
 if TYPE_CHECKING:
@@ -108,11 +108,12 @@ class JobDetails:
         found = dated.value
         recording, use = await self._recording(found.files)
         record = found.finished or await self._so_far(found.detail)
+        left = await self._left(found)
         return {
             "job": self._job(found),
             "finished": _phase(found) is Phase.ENDED,
-            **_state(found, await self._left(found)),
-            "reason": _reason(found),
+            **_state(found, left),
+            "reason": _reason(found, left),
             "estimated_start": found.estimated_start,
             "efficiency": efficiency(record, use) if record else None,
             "advice": advise(record, use, self._gpu_flag) if record else [],
@@ -219,12 +220,12 @@ class JobDetails:
         raise otherwise
 
     async def _left(self, found: Found) -> Left | None:
-        """What a run of ours has left about its end, once it has one."""
+        """What a run of ours has left about its end, once it has one, or why it is held."""
         record = found.finished or found.detail
-        if _phase(found) is not Phase.ENDED or record is None:
+        if record is None or not (_phase(found) is Phase.ENDED or _is_held(found)):
             return None
         try:
-            return await self._left_by(record.id)
+            return await self._left_by(record.id.partition("_[")[0])
         except HpcError:
             return None  # Slurm's own word stands
 
@@ -322,10 +323,16 @@ def _state(found: Found, left: Left | None) -> dict[str, str | None]:
     return {"state_text": known.text, "state_advice": known.advice}
 
 
-def _reason(found: Found) -> dict[str, str] | None:
+def _is_held(found: Found) -> bool:
+    return found.detail is not None and found.detail.reason == HELD_BY_USER
+
+
+def _reason(found: Found, left: Left | None) -> dict[str, str] | None:
     detail = found.detail
     if detail is None or detail.phase is not Phase.PENDING or not detail.reason:
         return None
+    if left is not None and left.held and _is_held(found):  # by the run itself
+        return {"code": clean(detail.reason), "text": clean(left.rest), "advice": ""}
     explained = explain_reason(detail.reason)
     return {"code": clean(detail.reason), "text": explained.text, "advice": explained.advice}
 
