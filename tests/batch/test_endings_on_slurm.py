@@ -40,6 +40,21 @@ FAILURES = {
         "smaller batch",
     ),
     "code": ("import sys\nsys.exit(3)", "exit code 3", "end of its log"),
+    "python-memory": (
+        "raise MemoryError('an array of 7.45 TiB')",  # as numpy says it before it takes any
+        "could not get the memory that it asked for (MemoryError)",
+        "--mem",
+    ),
+    "exception": (
+        "x = 1\nraise ValueError('too large')",
+        "Cell 1 ended with ValueError: too large.",
+        "end of its log",
+    ),
+    "signalled": (
+        "import time\nprint('runs', flush=True)\ntime.sleep(600)",
+        "ended from outside, by a signal through Slurm (scancel --signal)",
+        "ask the site's support",
+    ),
 }
 
 
@@ -52,6 +67,9 @@ def test_each_failure_is_named_with_what_to_do(alice: User) -> None:
         for name, (cell, _, _) in FAILURES.items():
             alice.notebook(f"{name}.ipynb", [cell])
             jobs[name] = alice.submit(f"{name}.ipynb", *SMALL, "--force")
+        job, run = jobs["signalled"]
+        alice.waiting(lambda: "runs" in logs(run), 100)
+        alice.shell(["scancel", "--full", "--signal=TERM", job])
         alice.wait_for_end(120)
     finally:
         alice.cluster.run("cpu01", ["umount", "--lazy", "/tmp/small"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from jupyter_hpc.batch.runtime.script import children
 from tests.batch.notebooks import AnyCell, converted, run_script
 from tests.batch.runtime.newest_python import newest_python
+from tests.tools import unavailable
+from tests.training.site import torch_site
 
 START = """
 import multiprocessing as mp, os
@@ -73,6 +76,42 @@ def test_a_failure_in_a_new_process_is_that_of_the_notebook(tmp_path: Path) -> N
     ran = run_script(converted(tmp_path, cells), tmp_path / "s")
     assert ran.code == 1 and "ZeroDivisionError" in ran.stderr
     assert "return 1 / n" in ran.stderr and "failed in cell 3" in ran.stderr
+
+
+#: torch's own ways to start processes, with a class and a function of the cells.
+TORCH: list[AnyCell] = [
+    "import os, torch\nimport torch.multiprocessing as mp\n"
+    "from torch.utils.data import DataLoader, Dataset\nSCALE = 2\nopen('runs', 'a').write('.');",
+    "class Squares(Dataset):\n"
+    "    def __len__(self): return 4\n"
+    "    def __getitem__(self, n): return torch.tensor([float(n * n * SCALE), os.getpid()])\n"
+    "def stacked(rows): return torch.stack(rows)\n"
+    "def work(rank, folder):\n"
+    "    open(f'{folder}/rank{rank}', 'w').write(str(rank * SCALE))",
+    "for method in ('spawn', 'forkserver'):\n"
+    "    loader = DataLoader(Squares(), batch_size=2, num_workers=1, collate_fn=stacked,\n"
+    "                        multiprocessing_context=method)\n"
+    "    rows = torch.cat(list(loader))\n"
+    "    print(method, rows[:, 0].tolist(), os.getpid() in rows[:, 1].tolist())",
+    "os.makedirs('ranks')\nmp.spawn(work, args=('ranks',), nprocs=2)\n"
+    "print(sorted((name, open(f'ranks/{name}').read()) for name in os.listdir('ranks')))",
+    "print(open('runs').read())",
+]
+
+
+def test_the_processes_of_torch(tmp_path: Path) -> None:
+    try:
+        site = str(torch_site())
+    except (OSError, subprocess.SubprocessError) as error:
+        unavailable(f"PyTorch cannot be installed here: {error}")
+    variables = {"PYTHONPATH": site, "OMP_NUM_THREADS": "1"}
+    settings = ["--set=SCALE=10"]
+    ran = run_script(converted(tmp_path, TORCH), tmp_path / "s", settings, variables)
+    assert ran.code == 0, ran.stderr
+    squares = "[0.0, 10.0, 40.0, 90.0] False"
+    assert ran.outputs[3].text == f"spawn {squares}\nforkserver {squares}"
+    assert ran.outputs[4].text == "[('rank0', '0'), ('rank1', '10')]"
+    assert ran.outputs[5].text == "."
 
 
 @pytest.mark.parametrize(("mode", "owner"), [(0o777, 0), (0o1777, 65534), (0o755, 65534)])

@@ -19,7 +19,9 @@ _PROFILE: dict[str, dict[str, Any]] = {
     "allocation": {"partition": "gpu", "gpus": 1, "gpu_type": "a100"},
     "slurm": {"poll_seconds": 5},
     "budget": {"unit": "SBU"},
-    "budget.rates": {"gpu_hour": 3600},
+    "budget.rates": {"gpu_hour": 1},
+    # A second of one is one SBU.
+    "budget.rates.gpu_types": {"a100": 3600, "p4": 36_000},
 }
 
 
@@ -57,6 +59,8 @@ def test_another_laptop_sees_a_session_and_stops_it(
 ) -> None:
     with connected(laptop, "mini") as session:
         job = session.wait_for("ready")["job_id"]
+        # One a100 for 30 minutes of an hour at 3600 SBU; not the dearer p4, nor any other GPU.
+        assert session.wait_for("cost")["text"] == "The job costs at most 1800 SBU."
         assert _entries(other) == []
         (entry,) = _entries(other, "mini")
         assert (entry["cluster"], entry["state"], entry["here"]) == ("mini", "running", False)
@@ -68,6 +72,9 @@ def test_another_laptop_sees_a_session_and_stops_it(
         assert "Come back: jupyter-hpc connect mini. End it: jupyter-hpc stop mini." in words
         (here,) = _entries(laptop, "--all")
         assert here["here"] and here["gpus"] == 1 and here["cost"] > 0
+        asked = ["squeue", "--noheader", "--format=%M", f"--jobs={job}"]
+        *_, minutes, seconds = map(int, cluster.run("login1", asked).stdout.strip().split(":"))
+        assert entry["cost"] <= 60 * minutes + seconds + 1, "so many seconds, so many SBU"
 
         address = run(other, "url", "mini")
         assert address.returncode == 2 and f"its job {job} is running on gpu01" in address.stderr
