@@ -24,6 +24,8 @@ class SallocProgress:
     starting: nothing decisive yet; pending: queued under `job_id`; granted: the
     allocation exists; failed: it was refused or given up before it was granted;
     revoked: it was taken away. `messages` are the site's own lines in their order.
+    `interrupted`: a signal has ended salloc, which takes its request back with it; a job that
+    somebody cancels leaves other words.
     """
 
     state: AllocationState
@@ -32,6 +34,7 @@ class SallocProgress:
     ready: bool = False  #: nodes are up and prolog has run
     messages: tuple[str, ...] = ()
     error: str = ""
+    interrupted: bool = False
 
 
 def salloc_argv(request: Request) -> list[str]:
@@ -79,13 +82,15 @@ _LINES: tuple[tuple[str, AllocationState | None], ...] = (
 # allocate resources"; all other errors before a job id are about its options.
 _FAILURES = (
     r"error: (?:Job submit/allocate failed|Unable to allocate resources): (?P<why>.*)",
-    r"(?P<why>Interrupted by signal\. Allocation request rescinded\.)",
+    r"(?:error: )?(?P<why>Interrupted by signal\. +Allocation request rescinded\.)",
     r"(?P<why>Job aborted due to signal)",
     r"(?:error: )?(?P<why>Something is wrong with the boot of the nodes\.)",
     r"(?:error: )?(?P<why>no controlling terminal: please set --no-shell)",
     r"fatal: (?P<why>.*)",
     r"(?P<why>(?:unrecognized|invalid|ambiguous) option.*|option .*(?:requires|allow) .*)",
 )
+#: Those of a signal; a job that is cancelled while it waits says "Job has been cancelled".
+_BY_SIGNAL = re.compile(r"Interrupted by signal\..*|Job aborted due to signal")
 #: salloc goes on after these: the queue is full or the controller busy.
 _RETRYING = "sleeping and retrying"
 
@@ -97,7 +102,7 @@ def read_salloc(stderr: str) -> SallocProgress:
     """
     state: AllocationState = "starting"
     job_id: str | None = None
-    nodes, ready, why = "", False, ""
+    nodes, ready, why, interrupted = "", False, "", False
     errors: list[str] = []
     messages: list[str] = []
     for line in stderr.split("\n")[:-1]:
@@ -114,6 +119,7 @@ def read_salloc(stderr: str) -> SallocProgress:
         elif failure:
             state = "revoked" if state == "granted" else "failed"
             why = failure["why"]
+            interrupted = interrupted or bool(_BY_SIGNAL.fullmatch(why))
         elif body.startswith("error: ") and _RETRYING not in body:
             errors.append(body.removeprefix("error: "))
         elif body and not body.startswith('Try "salloc --help"'):
@@ -122,9 +128,8 @@ def read_salloc(stderr: str) -> SallocProgress:
         state = "failed"
     # a site's job_submit plugin explains itself in error lines before the verdict
     reported = [*errors, why] if state == "failed" else [why]
-    return SallocProgress(
-        state, job_id, nodes, ready, tuple(messages), "\n".join(filter(None, reported))
-    )
+    error = "\n".join(filter(None, reported))
+    return SallocProgress(state, job_id, nodes, ready, tuple(messages), error, interrupted)
 
 
 def step_argv(

@@ -103,10 +103,27 @@ def test_taken_away(line: str) -> None:
     assert (progress.state, progress.job_id) == ("revoked", "7")
 
 
-def test_given_up_while_waiting() -> None:
-    text = "salloc: Pending job allocation 7\nsalloc: Job aborted due to signal\n"
-    progress = allocate.read_salloc(text)
+@pytest.mark.parametrize(
+    ("said", "interrupted"),
+    [
+        (["Job aborted due to signal"], True),
+        (["error: Interrupted by signal. Allocation request rescinded."], True),
+        (["Job allocation 7 has been revoked.", "Job aborted due to signal"], True),
+        (
+            [
+                "Job has been cancelled",
+                "error: Job submit/allocate failed: Job/step already completing or completed",
+            ],
+            False,
+        ),
+    ],
+)
+def test_given_up_while_waiting(said: list[str], interrupted: bool) -> None:
+    """By a signal to salloc, or by scancel, as 22.05 says both."""
+    lines = ["Pending job allocation 7", "job 7 queued and waiting for resources", *said]
+    progress = allocate.read_salloc("".join(f"salloc: {line}\n" for line in lines))
     assert (progress.state, progress.job_id) == ("failed", "7")
+    assert progress.interrupted is interrupted
 
 
 def test_a_busy_controller_is_no_failure() -> None:

@@ -13,6 +13,7 @@ from jupyter_hpc.connect.job.remote import first
 from jupyter_hpc.connect.sentences import memory_full, more_memory, stays
 from jupyter_hpc.errors import CommandError, HpcError, JobNotFound, SlurmError
 from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.allocate import read_salloc
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.endings import explain_state
 from jupyter_hpc.slurm.models import FinishedJob, Job, JobDetail, Phase
@@ -107,6 +108,17 @@ async def _canceller(runner: Runner, record: FinishedJob | None, uid: str) -> st
     except CommandError:
         return f"user {record.cancelled_by}"
     return named.stdout.strip() if named.ok else f"user {record.cancelled_by}"
+
+
+async def went_with_salloc(runner: Runner, ended: Ended, log: str) -> bool:
+    """Whether the job has ended because a signal ended its salloc, as that one's `log` says.
+
+    Only the log knows: Slurm says of both that the job was cancelled, and by whose account.
+    """
+    if not log or not (ended.cause == "cancelled" or ended.state == "UNKNOWN"):
+        return False
+    said = read_salloc(await remote.read_file(runner, log))
+    return said.interrupted and said.state == "failed"
 
 
 async def is_over(slurm: SlurmClient, job_id: str) -> bool:

@@ -8,6 +8,7 @@ back to it and how to end it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -82,8 +83,15 @@ class JobEnding:
         """Whether Slurm says that the job has ended; what went wrong before may come of that."""
         if isinstance(error, _NOT_OURS):
             return False
+        return await self._said_over(self._slurm_after(error), job_id)
+
+    async def is_over(self, job_id: str) -> bool:
+        """Whether Slurm says that the job has ended; asked over a new login if that needs nobody."""
+        return await self._said_over(self._slurm(ask=False), job_id)
+
+    async def _said_over(self, slurm: Awaitable[SlurmClient], job_id: str) -> bool:
         try:
-            return await is_over(await self._slurm_after(error), job_id)
+            return await is_over(await slurm, job_id)
         except HpcError as failed:
             _log.info("whether job %s is over is not known: %s", job_id, failed.message)
             return False

@@ -23,7 +23,7 @@ from jupyter_hpc.connect.job.allocation import (
     find_jobs,
     living_jobs,
 )
-from jupyter_hpc.connect.job.endings import cancel_for_sure
+from jupyter_hpc.connect.job.endings import cancel_for_sure, went_with_salloc
 from jupyter_hpc.connect.job.existing import Choice, choose, mismatch
 from jupyter_hpc.connect.job.failures import explain_exit
 from jupyter_hpc.connect.job.first_time import FirstTime
@@ -37,6 +37,7 @@ from jupyter_hpc.connect.job.request import (
     successor_name,
 )
 from jupyter_hpc.connect.options import ConnectOptions
+from jupyter_hpc.connect.sentences import ways_back
 from jupyter_hpc.connect.ssh.prompts import Prompter
 from jupyter_hpc.errors import (
     CommandError,
@@ -140,6 +141,8 @@ class JobOpener:
         self.successor_id = ""  #: of a job that an earlier connect asked for, to go on in
         self._asked = OwnJobs()
         self._name = ""
+        self._log = ""  # of the salloc that has asked for the job
+        self._follows = False  # the job is one that another has handed the session over to
         self.profile = profile
         self._options = options
         self._launch = launch
@@ -154,8 +157,11 @@ class JobOpener:
         return self.job_id in self._asked
 
     def follow(self, job_id: str, *, own: bool) -> None:
-        """The session goes on in its successor, which `open` finds by its name."""
-        self.job_id, self.successor_id = job_id, ""
+        """The session goes on in its successor, which `open` finds by its name.
+
+        It is not asked for again if it is gone: it was there, so somebody wanted none.
+        """
+        self.job_id, self.successor_id, self._follows = job_id, "", True
         if own:
             self._asked.add(job_id)
 
@@ -203,7 +209,7 @@ class JobOpener:
             name = session_name(self.profile.name, number)
         self._name = name  # kept: after a cut, what was asked for is found by it
         if job is None:
-            if self.job_id:
+            if self.job_id or self._follows:
                 await self._explain_loss(allocator)
             if self.profile.leaves_open:
                 questions = FirstTime(self.profile, self._options, self._runner, self._prompter)
@@ -225,6 +231,7 @@ class JobOpener:
         else:
             requested = allocator.adopted(job)
         self.job_id, self.asking = requested.job_id, False
+        self._log = requested.log
         opened = OpenJob(requested.running or await allocator.wait(requested), account)
         if unsure:
             await self._cancel_doubles(slurm)
@@ -280,11 +287,17 @@ class JobOpener:
     async def _explain_loss(self, allocator: Allocator) -> None:
         """The job that waited when the connection was lost is gone: SessionEnded says why.
 
-        Where it was only given up with its salloc, it is asked for again, by sbatch.
+        Where it was only given up with its salloc, it is asked for again, by sbatch. One that
+        somebody has cancelled is not.
         """
+        if not self.job_id:
+            raise SessionEnded(
+                "The job that was asked for to take this session over is not in the queue.",
+                f"It may still come. {ways_back(session_of(self._name))}",
+            )
         ended = await allocator.why_ended(self.job_id)
-        given_up = ended.cause == "cancelled" or ended.state == "UNKNOWN"
-        if not (given_up and self._launch.method == "salloc" and self._launch.may_change):
+        may_ask = not self._follows and self._launch.may_change and self._launch.method == "salloc"
+        if not (may_ask and await went_with_salloc(self._runner, ended, self._log)):
             raise SessionEnded(ended.text, CONNECT_AGAIN)
         allocator.use_sbatch(
             f"The request for job {self.job_id} did not outlive the lost connection (the site "

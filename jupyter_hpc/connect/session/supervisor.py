@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -48,7 +49,7 @@ from jupyter_hpc.connect.session.serving import (
 )
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.connect.tunnel.link_events import LinkEvent
-from jupyter_hpc.errors import ConnectError, HpcError
+from jupyter_hpc.errors import ConnectError, HpcError, SessionEnded
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Job
 from jupyter_hpc.waiting import finish
@@ -255,8 +256,8 @@ class Supervisor:
             except (Renewed, JobOver):
                 self._successor = self.renewal.ready
                 following = self._successor.opened if self._successor else await self._follow()
-                if following is None:
-                    return self._end(await self._ending.why(self.job_id, self._uid))
+                if isinstance(following, Ended):
+                    return self._end(following)
                 self._opened = opened = following
                 self._note_job(opened.job)
 
@@ -270,19 +271,30 @@ class Supervisor:
                 raise JobOver from error
             raise
 
-    async def _follow(self) -> OpenJob | None:
-        """The job is over: the one that was asked for to go on is waited for, if there is one."""
+    async def _follow(self) -> OpenJob | Ended:
+        """The job is over: the one that was asked for to go on is waited for, if there is one.
+
+        Nothing is asked for instead of it: whoever has cancelled both wants neither.
+        """
         maker, opener = self.renewal.hand_over(), self._opener
         job_id = maker.job_id if maker is not None else opener.successor_id if opener else ""
-        if opener is None or (maker is None and not job_id):
-            return None
         ended = await self._ending.why(self.job_id, self._uid)
+        if opener is None or (maker is None and not job_id):
+            return ended
         which = f"Job {job_id}" if job_id else "A job"
+        if job_id and await self._ending.is_over(job_id):
+            text = f"{which}, which was to take this session over, has ended as well."
+            return replace(ended, text=f"{ended.text} {text}")
         text = f"{which} was asked for before that, and the session goes on in it when it starts."
         self._tell(Warned(f"{ended.text} {text}"))
         opener.follow(job_id, own=maker is not None and maker.own)
         self._served, self._context.ends_at = False, None
-        opened = await self._logins.through(opener.open)
+        try:
+            opened = await self._logins.through(opener.open)
+        except SessionEnded as over:
+            if job_id:
+                return await self._ending.why(self.job_id, self._uid)
+            return replace(ended, text=str(over))
         self._tell(Running(opened.job.job_id, opened.node))
         return opened
 

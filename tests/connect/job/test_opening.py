@@ -341,11 +341,32 @@ async def test_a_login_host_without_a_shell_is_said(world: World) -> None:
         await Opening(world).opener.open()
 
 
-async def test_a_request_that_went_with_the_connection_is_made_by_sbatch(world: World) -> None:
+WAITED = "salloc: Pending job allocation 7\nsalloc: job 7 queued and waiting for resources\n"
+INTERRUPTED = WAITED + "salloc: Job aborted due to signal\njupyter-hpc: exit 1\n"
+CANCELLED = (
+    f"{WAITED}salloc: Job has been cancelled\nsalloc: error: Job submit/allocate failed: "
+    "Job/step already completing or completed\njupyter-hpc: exit 1\n"
+)
+
+
+async def waited_in_vain(world: World, log: str | None, state: str = "CANCELLED") -> Opening:
+    """A connect whose job is gone when the connection is back; its salloc has left this log."""
     opening = Opening(world)
-    grants(world, 7, "PENDING Priority", "PENDING Priority", "CANCELLED")
+    grants(world, 7, "PENDING Priority", "PENDING Priority", state)
     with pytest.raises(SessionEnded):
         await opening.opener.open()  # stands for a cut while it waits
+    if log is None:
+        del world.files[f"{SESSION}/salloc.log"]
+    else:
+        world.files[f"{SESSION}/salloc.log"] = log
+    return opening
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "GONE"])
+async def test_a_request_that_went_with_the_connection_is_made_by_sbatch(
+    world: World, state: str
+) -> None:
+    opening = await waited_in_vain(world, INTERRUPTED, state)
     world.made = [job(8)]
     assert (await opening.opener.open()).job.job_id == "8"
     assert opening.learnt == ["sbatch"]
@@ -353,6 +374,31 @@ async def test_a_request_that_went_with_the_connection_is_made_by_sbatch(world: 
         "The request for job 7 did not outlive the lost connection (the site ends processes at "
         "logout); the session is started with sbatch instead of salloc."
     ]
+
+
+@pytest.mark.parametrize("state", ["CANCELLED", "GONE"])
+@pytest.mark.parametrize(
+    "log", [CANCELLED, WAITED + "Killed\njupyter-hpc: exit 137\n", WAITED, "", None]
+)
+async def test_a_job_that_somebody_has_cancelled_is_not_asked_for_again(
+    world: World, log: str | None, state: str
+) -> None:
+    """By stop on another computer, or by scancel, while this one slept."""
+    opening = await waited_in_vain(world, log, state)
+    world.made = [job(8)]
+    with pytest.raises(SessionEnded, match=r"was cancelled|has no record of why"):
+        await opening.opener.open()
+    assert opening.learnt == [] and opening.warnings() == []
+    assert "sbatch" not in world.programs() and opening.opener.job_id == "7"
+
+
+async def test_one_that_ran_is_not_asked_for_again_either(world: World) -> None:
+    granted = f"{WAITED}salloc: Granted job allocation 7\njupyter-hpc: exit 0\n"
+    opening = await waited_in_vain(world, granted)
+    world.made = [job(8)]
+    with pytest.raises(SessionEnded, match="was cancelled"):
+        await opening.opener.open()
+    assert opening.learnt == []
 
 
 @pytest.mark.parametrize(
@@ -491,3 +537,21 @@ async def test_the_session_goes_on_in_the_job_that_was_handed_over(world: World)
     assert (await opening.opener.open()).job.job_id == "8"
     assert world.jobs[0].name == NAME and opening.opener.own
     assert any(isinstance(event, Pending) for event in opening.events)
+
+
+@pytest.mark.parametrize(
+    ("successor", "said"), [("8", "The job was cancelled"), ("", "is not in the queue")]
+)
+async def test_a_successor_that_is_gone_is_not_asked_for_again(
+    world: World, successor: str, said: str
+) -> None:
+    world.jobs = [job(7)]
+    opening = Opening(world)
+    await opening.opener.open()
+    world.jobs = [job(8, "CANCELLED", name=f"{NAME}+next")]
+    world.files[f"{STATE}/jobs/8/salloc.log"] = INTERRUPTED.replace("7", "8")
+    opening.opener.follow(successor, own=True)
+    grants(world, 9)
+    with pytest.raises(SessionEnded, match=said):
+        await opening.opener.open()
+    assert not {"sbatch", "start_and_watch.sh"} & {*world.programs()}

@@ -18,6 +18,7 @@ from jupyter_hpc.errors import (
     ConnectError,
     LaunchFailed,
     PromptNeeded,
+    SessionEnded,
     SessionTaken,
     SlurmUnavailable,
     Unreachable,
@@ -255,6 +256,25 @@ async def test_the_session_waits_for_a_successor_that_outlives_its_job(
     supervisor.ask(SessionCommand.STOP)
     assert (await running).text == "Job 8 was cancelled, as asked."
     assert cluster.cancelled == ["8"]
+
+
+@pytest.mark.parametrize("when", ["at once", "while it is waited for"])
+async def test_a_session_whose_successor_is_over_as_well_has_ended(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Somebody has stopped both: nothing is asked for, and the page says how it ended."""
+    supervisor = cluster.supervisor()
+    maker = SimpleNamespace(job_id="8", own=True)
+    monkeypatch.setattr(supervisor.renewal, "hand_over", lambda: maker)
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    cluster.successor, cluster.over = "8", when == "at once"
+    cluster.opening = [SessionEnded("The job was cancelled.")]
+    cluster.job_over.set()
+    ended = await running
+    assert ended.cause == "time_limit" and cluster.listener.names[-1] == "ended"
+    assert cluster.followed == ([] if cluster.over else [("8", True)])
+    assert ("Job 8, which was to take this session over, has ended" in ended.text) is cluster.over
 
 
 async def test_stopping_ends_a_successor_that_was_left(cluster: Cluster) -> None:
