@@ -16,12 +16,15 @@ _log = logging.getLogger(__name__)
 
 #: The successor is to start so long before it is needed, as far as the queue can be foreseen.
 _LEAD_SECONDS = 600.0
-#: At the latest it is asked for so long before the time limit.
-_LATEST_SECONDS = 900.0
+#: Where nobody knows how long it would wait, it is asked for so long before the time limit.
+_UNFORESEEN_SECONDS = 900.0
 #: Waits that are longer than this are not foreseen; Slurm is asked no earlier.
 _HORIZON_SECONDS = 6 * 3600.0
-#: Between two questions to Slurm how long a job like this would wait.
+#: Between two questions to Slurm how long a job like this would wait; when the limit is near,
+#: what was short may have become long meanwhile.
 _ESTIMATE_SECONDS = 600.0
+_NEAR_ESTIMATE_SECONDS = 120.0
+_NEAR_SECONDS = 1800.0
 
 
 class RenewalSchedule:
@@ -60,18 +63,17 @@ class RenewalSchedule:
         # largest limit counts: one that was shortened says nothing of the next job's.
         limit = self._context.longest_limit or _HORIZON_SECONDS
         left = self.left
-        if left is None or left > _HORIZON_SECONDS:
+        if left is None or left > min(_HORIZON_SECONDS, limit / 2):
             return False
-        if left <= min(_LATEST_SECONDS, limit / 2):
-            return True
-        if left > limit / 2:
-            return False
-        wait = await self._estimate(request)
-        return wait is not None and left - wait <= _LEAD_SECONDS
+        every = _NEAR_ESTIMATE_SECONDS if left <= _NEAR_SECONDS else _ESTIMATE_SECONDS
+        wait = await self._estimate(request, every)
+        if wait is None:
+            return left <= _UNFORESEEN_SECONDS
+        return left - wait <= _LEAD_SECONDS
 
-    async def _estimate(self, request: Request) -> float | None:
-        """How long such a job would wait now, in seconds; asked now and then."""
-        if time.monotonic() - self._estimated_at >= _ESTIMATE_SECONDS:
+    async def _estimate(self, request: Request, every: float) -> float | None:
+        """How long such a job would wait now, in seconds; asked `every` so many."""
+        if time.monotonic() - self._estimated_at >= every:
             self._estimated_at = time.monotonic()
             self._wait_seconds = None
             try:

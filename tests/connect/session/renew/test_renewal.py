@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.connections import ClusterConnections
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.renew import renewal as module
+from jupyter_hpc.connect.session.renew import schedule
 from jupyter_hpc.connect.session.renew.moving import CarryLimits
 from jupyter_hpc.connect.session.renew.renewal import Renewal
 from jupyter_hpc.connect.tunnel.link import Link
@@ -125,6 +127,10 @@ async def _nothing() -> None:
     return None
 
 
+def _after(seconds: float) -> Callable[[], float]:
+    return lambda: time.monotonic() + seconds
+
+
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return World(monkeypatch)
@@ -138,8 +144,12 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         (60, 1440, 51, True),  # a long queue: earlier
         (400, 1440, 1000, False),  # further ahead than queues are foreseen
         (16, 1440, 0, False),
-        (14, 1440, 0, True),
+        (14, 1440, 0, False),  # a short one: it would run, and cost, for longer than it has to
+        (14, 1440, 3, False),
+        (14, 1440, 5, True),
+        (9.9, 1440, 0, True),
         (14, 1440, None, True),  # nobody knows: 15 minutes before the limit
+        (16, 1440, None, False),
         (60, 1440, None, False),
         (14, 20, 0, False),  # a short job has half of its time
         (14, 20, 1000, False),
@@ -155,11 +165,18 @@ async def test_when_it_is_asked_for(
     assert ("asked for" in world.said) is due
 
 
-async def test_slurm_is_asked_for_estimates_now_and_then(world: World) -> None:
-    world.left(60)
+@pytest.mark.parametrize(("left", "passed", "asked"), [(60, 121, 1), (60, 601, 2), (29, 121, 2)])
+async def test_slurm_is_asked_for_estimates_now_and_then(
+    world: World, monkeypatch: pytest.MonkeyPatch, left: float, passed: float, asked: int
+) -> None:
+    """More often when the limit is near: the queue may have grown."""
+    world.left(left)
     for _ in range(3):
         assert not await world.due()
     assert world.estimates == 1
+    monkeypatch.setattr(schedule, "time", SimpleNamespace(time=time.time, monotonic=_after(passed)))
+    assert not await world.due()
+    assert world.estimates == asked
 
 
 async def test_without_the_option_only_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
