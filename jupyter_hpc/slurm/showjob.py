@@ -62,7 +62,7 @@ def _detail(fields: Mapping[str, str]) -> JobDetail:
 
     array_id, array_task = optional(get("ArrayJobId")), optional(get("ArrayTaskId"))
     tres = read_tres(get("AllocTRES") or get("TRES") or get("ReqTRES"))
-    gpus = tres.gpus or _requested(fields)
+    gpus = tres.gpus or requested_gpus(fields)
     code, _, signal = get("ExitCode").partition(":")
     het_id = optional(get("HetJobId"))
     return JobDetail(
@@ -111,8 +111,8 @@ def _detail(fields: Mapping[str, str]) -> JobDetail:
     )
 
 
-def _requested(fields: Mapping[str, str]) -> tuple[GpuCount, ...]:
-    """GPUs from the request, for sites that do not track gres/gpu as TRES."""
+def requested_gpus(fields: Mapping[str, str]) -> tuple[GpuCount, ...]:
+    """The GPUs that were asked for, of the whole job; sites may not track those given."""
     nodes = max(1, count(fields.get("NumNodes", "")))
     tasks = max(1, count(fields.get("NumTasks", "")))
     for key, times in (("TresPerJob", 1), ("TresPerNode", nodes), ("TresPerTask", tasks)):

@@ -1,4 +1,4 @@
-"""A session whose job exists with other resources than those asked for: what to do about it.
+"""A session whose job exists: what to do about one with other resources than those asked for.
 
 Asked is given, or said: the difference is shown, and the person decides between using the
 job, replacing it and opening a further session. Without a person, nothing is decided.
@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import logging
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from jupyter_hpc.clusters import Profile
-from jupyter_hpc.connect.job.request import given_members, request_for
+from jupyter_hpc.connect.job.request import given_members, request_for, session_of
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.ssh.prompts import Field, Prompter, Question
 from jupyter_hpc.errors import (
     PromptNeeded,
     UsageError,
 )
+from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.differences import differences
 from jupyter_hpc.slurm.models import Job, Request
+from jupyter_hpc.slurm.shape import same_shape
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +77,27 @@ def mismatch(profile: Profile, options: ConnectOptions, name: str, job: Job) -> 
     request = request_for(profile, allocation, job.name)
     found = differences(given, request, job)
     return Mismatch(name, job.job_id, tuple(found), options, request) if found else None
+
+
+async def shape_of(
+    slurm: SlurmClient, profile: Profile, options: ConnectOptions, job: Job
+) -> Request:
+    """What a job was asked for that this connect has found, so that the next one is like it.
+
+    The command line has no say where the person has set it aside to use the job as it is.
+    """
+    bare = replace(options, preset=None, overrides={})
+    aside = mismatch(profile, options, session_of(job.name), job) is not None
+    asked = bare if aside else options
+    try:
+        allocation = profile.allocation_for(asked.preset, asked.overrides)
+    except UsageError:  # the site takes nothing without an option or a preset
+        allocation = profile.allocation_for(options.preset, options.overrides)
+    request = request_for(profile, allocation, job.name)
+    shape = same_shape(await slurm.job_detail(job.job_id), request)
+    if profile.slurm.gpu_flag == "none":
+        shape = replace(shape, gpus=request.gpus, gpu_type=request.gpu_type)
+    return shape
 
 
 async def choose(found: Mismatch, prompter: Prompter) -> Choice:

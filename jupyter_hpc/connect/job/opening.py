@@ -10,7 +10,7 @@ import logging
 import re
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from jupyter_hpc.clusters import Profile
@@ -24,7 +24,7 @@ from jupyter_hpc.connect.job.allocation import (
     living_jobs,
 )
 from jupyter_hpc.connect.job.endings import cancel_for_sure, went_with_salloc
-from jupyter_hpc.connect.job.existing import Choice, choose, mismatch
+from jupyter_hpc.connect.job.existing import Choice, choose, mismatch, shape_of
 from jupyter_hpc.connect.job.failures import explain_exit
 from jupyter_hpc.connect.job.first_time import FirstTime
 from jupyter_hpc.connect.job.launch import Launcher, ServerAddress
@@ -51,7 +51,7 @@ from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import job_cost
-from jupyter_hpc.slurm.models import Job, Phase
+from jupyter_hpc.slurm.models import Job, Phase, Request
 from jupyter_hpc.text import printable
 from jupyter_hpc.waiting import together
 
@@ -123,7 +123,8 @@ class JobOpener:
     further session before its job is asked for. `prompter` asks what to do with a job that
     exists and is not what was asked for, and what the profile cannot know: UsageError where it
     cannot. `profile` is the one with the answers. `asking` is true while
-    a job is being asked for and has no number yet.
+    a job is being asked for and has no number yet. `shape` is that of a job that was found, and
+    of the next one; None where the profile and the command line say it.
     """
 
     def __init__(
@@ -135,8 +136,10 @@ class JobOpener:
         sink: Sink,
         on_number: Callable[[int], Awaitable[None]],
         prompter: Prompter,
+        shape: Request | None = None,
     ) -> None:
         self.job_id = ""
+        self.shape = shape
         self.asking = False
         self.successor_id = ""  #: of a job that an earlier connect asked for, to go on in
         self._asked = OwnJobs()
@@ -198,6 +201,8 @@ class JobOpener:
             job = await self._with_successor(slurm, name, job, successor)
         if first and job is not None:
             choice = await self._choose(slurm, name, job)
+            if choice is not Choice.USE:
+                self.shape = None  # what is asked for is what the command line says
             if choice is Choice.REPLACE:
                 await cancel_for_sure(slurm, job.job_id)
                 self._sink(Warned(f"Job {job.job_id} was cancelled; another one is asked for."))
@@ -211,11 +216,7 @@ class JobOpener:
         if job is None:
             if self.job_id or self._follows:
                 await self._explain_loss(allocator)
-            if self.profile.leaves_open:
-                questions = FirstTime(self.profile, self._options, self._runner, self._prompter)
-                self.profile = await questions.settled(self._sink)
-            allocation = self.profile.allocation_for(self._options.preset, self._options.overrides)
-            request = request_for(self.profile, allocation, name)
+            request = await self._request(name)
             partitions = await slurm.check_limits(request)
             budget = self.profile.budget
             if budget.rates:
@@ -235,7 +236,29 @@ class JobOpener:
         opened = OpenJob(requested.running or await allocator.wait(requested), account)
         if unsure:
             await self._cancel_doubles(slurm)
+        if not self.own:
+            await self._learn_shape(slurm, opened.job)
         return opened
+
+    async def _request(self, name: str) -> Request:
+        """The job to ask for, like the one before it if there was one."""
+        if self.shape is not None:
+            return replace(self.shape, name=name)
+        if self.profile.leaves_open:
+            questions = FirstTime(self.profile, self._options, self._runner, self._prompter)
+            self.profile = await questions.settled(self._sink)
+        allocation = self.profile.allocation_for(self._options.preset, self._options.overrides)
+        return request_for(self.profile, allocation, name)
+
+    async def _learn_shape(self, slurm: SlurmClient, job: Job) -> None:
+        try:
+            self.shape = await shape_of(slurm, self.profile, self._options, job)
+        except (SlurmError, CommandError) as error:
+            text = (
+                f"What job {job.job_id} was asked for could not be read, so a job after it is "
+                f"asked for as the profile says: {error.message}"
+            )
+            self._sink(Warned(text))
 
     async def _cancel_doubles(self, slurm: SlurmClient) -> None:
         """A salloc whose answer was lost may have got its job after another was asked for."""

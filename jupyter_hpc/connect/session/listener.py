@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from jupyter_hpc.clusters import Profile
@@ -70,6 +70,7 @@ class SessionContext:
     listener: SessionListener
     ends_at: float | None = None  #: the time limit of its job, by this laptop's clock
     longest_limit: int = 0  #: in seconds; the largest that a job of the session had
+    shape: Request | None = None  #: of a job that was found, see JobOpener
 
     @property
     def slurm(self) -> SlurmClient:
@@ -83,5 +84,7 @@ class SessionContext:
 
     def request(self, name: str) -> Request:
         """A job of the session's shape, under that name."""
+        if self.shape is not None:
+            return replace(self.shape, name=name)
         allocation = self.profile.allocation_for(self.options.preset, self.options.overrides)
         return request_for(self.profile, allocation, name)

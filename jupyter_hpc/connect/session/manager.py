@@ -154,15 +154,19 @@ class Manager:
             await self._close_proxy(self.supervisor.unended if self.supervisor else "")
 
     async def _one_job(self) -> Ended:
+        shape = None
         if self.supervisor is not None:
             self.profile = self.supervisor.profile  # with what was answered meanwhile
+            shape = self.supervisor.shape
         memory = self._records.memory(self.profile.name)
         settings = self.profile.jupyter
         wanted = self.options.via or settings.transport
         connections = ClusterConnections(self.profile, wanted, memory.transport, self._prompter)
         remember = partial(self._records.remember, self.profile.name)
         launch = Launch(self.options.launch, memory.launch, settings.launch, remember)
-        context = SessionContext(self.profile, self.options, connections, launch, self)
+        context = SessionContext(
+            self.profile, self.options, connections, launch, self, shape=shape
+        )
         self.supervisor = Supervisor(context)
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()

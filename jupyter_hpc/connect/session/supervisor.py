@@ -51,7 +51,7 @@ from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.connect.tunnel.link_events import LinkEvent
 from jupyter_hpc.errors import ConnectError, HpcError, SessionEnded
 from jupyter_hpc.slurm.client import SlurmClient
-from jupyter_hpc.slurm.models import Job
+from jupyter_hpc.slurm.models import Job, Request
 from jupyter_hpc.waiting import finish
 
 _log = logging.getLogger(__name__)
@@ -88,6 +88,11 @@ class Supervisor:
     def profile(self) -> Profile:
         """The cluster's profile, with what was answered when the job was asked for."""
         return self._context.profile
+
+    @property
+    def shape(self) -> Request | None:
+        """What the next job is asked for where the session's job was found; see JobOpener."""
+        return self._context.shape
 
     @cached_property
     def renewal(self) -> Renewal:
@@ -232,9 +237,11 @@ class Supervisor:
             self._tell,
             self._listener.on_number,
             self.connections.prompter,
+            self._context.shape,
         )
         self._opened = opened = await self._logins.through(opener.open)
         self._context.profile = opener.profile  # with what was answered meanwhile
+        self._context.shape = opener.shape
         self._tell(Running(opened.job.job_id, opened.node))
         self._note_job(opened.job)
         restarts: Restarts | None = None
@@ -295,6 +302,7 @@ class Supervisor:
             if job_id:
                 return await self._ending.why(self.job_id, self._uid)
             return replace(ended, text=str(over))
+        self._context.shape = opener.shape
         self._tell(Running(opened.job.job_id, opened.node))
         return opened
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -29,12 +30,20 @@ from jupyter_hpc.errors import (
     UsageError,
 )
 from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.models import Request
 from jupyter_hpc.slurm.queue import read_jobs
 from tests.connect.job.test_existing import Answers
 from tests.connect.job.world import ACCOUNT, PREPARED, STATE, FakeJob, World, profile
 
 NAME = "jupyter-hpc-mini"
-PROFILE = profile(allocation={"gpus": 1, "partition": "gpu"}, presets={"big": {"gpus": 4}})
+PROFILE = profile(
+    allocation={"gpus": 1, "partition": "gpu"},
+    presets={
+        "big": {"gpus": 4},
+        "alone": {"gpus": 2, "extra": ["--exclusive"]},
+        "four": {"gpus": 4, "extra": ["--exclusive"]},
+    },
+)
 SESSION = f"{STATE}/jobs/7"
 ADDRESS = "node=gpu01\nfolder=/tmp/jh-x\npython=/usr/bin/python3\nport=\njupyter_pid=17\n"
 
@@ -52,6 +61,7 @@ class Opening:
         options: ConnectOptions | None = None,
         learnt: str = "salloc",
         answers: Sequence[str] = (),
+        shape: Request | None = None,
     ) -> None:
         self.person = Answers(*answers)
         world.answers.setdefault("prepare.sh", [PREPARED])
@@ -67,6 +77,7 @@ class Opening:
             self.events.append,
             self._on_number,
             self.person,
+            shape,
         )
 
     async def _on_number(self, number: int) -> None:
@@ -90,7 +101,7 @@ async def test_a_job_that_exists_is_adopted(world: World) -> None:
     assert (opened.job.job_id, opened.node, opening.opener.job_id) == ("7", "gpu01", "7")
     assert opened.account == ACCOUNT
     assert opening.events == []
-    assert sorted(world.programs()) == ["prepare.sh", "squeue"]
+    assert sorted(world.programs()) == ["prepare.sh", "scontrol", "squeue"]
 
 
 async def test_a_job_that_is_what_is_asked_for_is_used_without_a_word(world: World) -> None:
@@ -133,6 +144,71 @@ async def test_a_person_may_replace_what_differs(world: World) -> None:
     assert (await opening.opener.open()).job.job_id == "8" and opening.opener.own
     assert old.cancelled
     assert opening.warnings() == ["Job 7 was cancelled; another one is asked for."]
+
+
+#: A job of four GPUs, in a record of scontrol.
+FOUR = """   Account=ml QOS=high
+   TimeLimit=04:00:00 Partition=gpu
+   NumNodes=1 NumCPUs=8 NumTasks=1 CPUs/Task=8
+   MinMemoryNode=16G Features=(null) OverSubscribe=OK
+   TresPerJob=gres:gpu:4
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"overrides": {"gpus": 2, "time": "1:00:00"}}])
+async def test_the_job_after_one_that_was_found_is_like_it(
+    world: World, options: dict[str, Any]
+) -> None:
+    """Whatever this command line asks for: a person has set it aside to use the job."""
+    world.jobs = [found := job(7, gres_job="gpu:4")]
+    found.asked = FOUR
+    opening = Opening(world, ConnectOptions("mini", **options), answers=["u"])
+    await opening.opener.open()
+    shape = opening.opener.shape
+    assert shape is not None and shape.name == NAME
+    world.jobs = []
+    grants(world, 8)
+    again = Opening(world, ConnectOptions("mini", **options), shape=shape)
+    await again.opener.open()
+    (salloc,) = (words for words in world.ran if "salloc" in words)
+    assert salloc[5:-1] == (
+        f"--job-name={NAME}",
+        *("--partition=gpu", "--account=ml", "--qos=high", "--time=04:00:00", "--nodes=1"),
+        *("--cpus-per-task=8", "--mem=16G", "--gpus=4"),
+    )
+    assert again.opener.own and again.opener.shape == shape
+
+
+@pytest.mark.parametrize(("preset", "extra"), [("alone", ()), ("four", ("--exclusive",))])
+async def test_options_that_are_set_aside_are_not_for_the_next_job(
+    world: World, preset: str, extra: tuple[str, ...]
+) -> None:
+    """Slurm does not say all that a preset asks for; one that the job agrees with has made it."""
+    world.jobs = [found := job(7, gres_job="gpu:4")]
+    found.asked = FOUR
+    opening = Opening(world, ConnectOptions("mini", preset=preset), answers=["u"])
+    await opening.opener.open()
+    shape = opening.opener.shape
+    assert shape is not None and (shape.gpus, shape.extra) == (4, extra)
+
+
+async def test_what_is_asked_for_instead_of_a_job_is_not_like_another_one(world: World) -> None:
+    world.jobs = [job(7)]
+    grants(world, 8)
+    options = ConnectOptions("mini", preset="big")
+    opening = Opening(world, options, answers=["r"], shape=Request(gpus=2))
+    await opening.opener.open()
+    (salloc,) = (words for words in world.ran if "salloc" in words)
+    assert "--gpus=4" in salloc and opening.opener.shape is None
+
+
+async def test_a_job_whose_request_is_not_told_is_used_all_the_same(world: World) -> None:
+    world.jobs = [job(7)]
+    world.answers["scontrol"] = [_no_answer]
+    opening = Opening(world)
+    assert (await opening.opener.open()).job.job_id == "7" and opening.opener.shape is None
+    (said,) = opening.warnings()
+    assert said.startswith("What job 7 was asked for could not be read, so a job after it")
 
 
 async def test_nothing_is_replaced_by_what_cannot_be_had(world: World) -> None:

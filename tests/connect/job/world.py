@@ -97,6 +97,8 @@ class FakeJob:
     cancelled: bool = False
     #: further values of its row
     values: dict[str, str] = field(default_factory=dict)
+    #: lines of its record: what was asked for
+    asked: str = ""
 
     @property
     def state(self) -> str:
@@ -250,7 +252,7 @@ class World:
             return _recorded("scontrol-unknown")
         state, _, reason = job.state.partition(" ")
         shown = f"JobId={job.job_id} JobName={job.name}\n   JobState={state} Reason={reason}\n"
-        return 0, shown, ""
+        return 0, f"{shown}{job.asked}", ""
 
     def _scancel(self, arguments: list[str]) -> tuple[int, str, str]:
         for job in self.jobs:

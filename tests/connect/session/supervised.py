@@ -25,7 +25,7 @@ from jupyter_hpc.connect.session.supervisor import Supervisor
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import LaunchFailed, Unreachable
-from jupyter_hpc.slurm.models import Job
+from jupyter_hpc.slurm.models import Job, Request
 
 ADDRESS = ServerAddress("cpu01", "/home/s", "/tmp/jh-x", "python3", "secret", "token")
 
@@ -127,6 +127,7 @@ class Cluster:
         self.own = True
         self.asking = False
         self.successor = "none"  # the job that takes the session over
+        self.shape: Request | None = None  # what Slurm says of a job that was found
         self.followed: list[tuple[str, bool]] = []
         self.cancels = asyncio.Event()  # Slurm cancels what it is told to
         self.cancels.set()
@@ -144,10 +145,12 @@ class Cluster:
             own = self.own
             asking = False
             successor_id = ""
+            shape: Request | None = None
 
             def __init__(opener, profile: Profile, *_: object) -> None:
                 opener.own = self.own
                 opener.profile = profile
+                opener.shape = self.shape
 
             async def asked_for(opener) -> str:
                 opener.job_id = self.job_id

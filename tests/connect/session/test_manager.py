@@ -23,7 +23,7 @@ from jupyter_hpc.connect.session.manager import Manager
 from jupyter_hpc.connect.session.store import Records
 from jupyter_hpc.connect.ssh.prompts import NoPrompter
 from jupyter_hpc.errors import ConnectError, HpcError, LaunchFailed, PortTaken, ProfileError
-from jupyter_hpc.slurm.models import Job
+from jupyter_hpc.slurm.models import Job, Request
 from tests.waiting import until
 
 
@@ -38,6 +38,7 @@ class Supervised:
         self.listener: Manager = context.listener
         self.profile = context.profile
         self.renewal = SimpleNamespace(offer="It costs.")
+        self.shape = context.shape
         self.token, self.address, self.link, self.job_id = "t0ken", None, None, "7"
         self.unended = ""
         self.prompts_allowed = 0
@@ -226,11 +227,13 @@ async def test_a_new_job_on_the_same_port(records: Records) -> None:
     with pytest.raises(HpcError, match="nothing to start again"):
         manager.ask(SessionCommand.AGAIN)
     supervisor.profile = dataclasses.replace(supervisor.profile, title="answered")
+    supervisor.shape = Request(gpus=4)
     supervisor.end.set_result(Ended("TIMEOUT", "time_limit", "Over."))
     await until(lambda: manager._snapshot()["questions"])
     manager.ask(SessionCommand.AGAIN)
     await until(lambda: len(Supervised.made) == 2)
     assert Supervised.made[1].profile.title == "answered", "what a person said is kept"
+    assert Supervised.made[1].shape == Request(gpus=4), "and the resources of the job"
     assert manager.port == port and not manager.over
     manager.ask(SessionCommand.LEAVE)
     await running

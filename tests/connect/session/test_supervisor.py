@@ -23,6 +23,7 @@ from jupyter_hpc.errors import (
     SlurmUnavailable,
     Unreachable,
 )
+from jupyter_hpc.slurm.models import Request
 from tests.connect.session.supervised import Cluster
 from tests.waiting import until
 
@@ -275,6 +276,18 @@ async def test_a_session_whose_successor_is_over_as_well_has_ended(
     assert ended.cause == "time_limit" and cluster.listener.names[-1] == "ended"
     assert cluster.followed == ([] if cluster.over else [("8", True)])
     assert ("Job 8, which was to take this session over, has ended" in ended.text) is cluster.over
+
+
+async def test_the_next_job_is_like_the_one_that_was_found(cluster: Cluster) -> None:
+    cluster.shape = Request(time="8:00:00", gpus=4)
+    supervisor = cluster.supervisor(overrides={"gpus": 1})
+    running = asyncio.create_task(supervisor.run())
+    await until(lambda: "ready" in cluster.listener.names)
+    assert supervisor.shape == cluster.shape
+    asked = supervisor._context.request("n")
+    assert (asked.name, asked.time, asked.gpus) == ("n", "8:00:00", 4)
+    supervisor.ask(SessionCommand.LEAVE)
+    await running
 
 
 async def test_stopping_ends_a_successor_that_was_left(cluster: Cluster) -> None:
