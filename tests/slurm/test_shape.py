@@ -16,7 +16,8 @@ from tests.slurm.runners import recording
 #: What the profile and the command line would ask for: nothing of it is the job's.
 OTHERWISE = Request(
     name="next", partition="cpu", account="other", qos="low", constraint="old", time="1:00:00",
-    nodes=1, cpus=8, memory="32G", gpus=1, gpu_type="a100", gpu_flag="gpus", extra=("--export=NIL",),
+    nodes=1, cpus=8, memory="32G", gpus=1, gpu_type="a100", gpu_flag="gpus",
+    extra=("--export=NIL",),
 )  # fmt: skip
 SHAPE = dataclasses.replace(
     OTHERWISE, partition="gpu", account="research", qos="normal", constraint=None, time="00:10:00",

@@ -86,7 +86,7 @@ class JobEnding:
         return await self._said_over(self._slurm_after(error), job_id)
 
     async def is_over(self, job_id: str) -> bool:
-        """Whether Slurm says that the job has ended; asked over a new login if that needs nobody."""
+        """The same, asked over a new login if that needs nobody."""
         return await self._said_over(self._slurm(ask=False), job_id)
 
     async def _said_over(self, slurm: Awaitable[SlurmClient], job_id: str) -> bool:

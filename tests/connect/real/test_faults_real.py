@@ -169,6 +169,25 @@ def test_a_pending_allocation_that_ends_with_the_connection_is_asked_for_again(
         assert session.wait_for("ready", 90)["job_id"] != job
 
 
+def test_a_pending_allocation_that_somebody_stops_meanwhile_is_not_asked_for_again(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    with occupied(cluster), connected(laptop, "mini") as session:
+        job = session.wait_for("pending")["job_id"]
+        cluster.black_hole()
+        try:
+            cluster.run("login1", ["scancel", "--user=alice"], user="alice", check=True)
+            cluster.run("login1", ["scancel", "--user=mallory"])
+            state = ["squeue", "-h", "-j", job, "-o", "%T"]
+            eventually(lambda: not cluster.run("login1", state).stdout.strip())
+            assert cluster.kill_sessions("login1", "alice")
+        finally:
+            cluster.fill_hole()
+        assert session.wait_exit(60) == 1
+        assert "cancelled by you" in session.errors and "warning" not in session.names()
+        assert cluster.jobs() == []
+
+
 @pytest.mark.parametrize("state", ["full", "read-only"])
 def test_the_home_folder_cannot_be_written(cluster: Cluster, laptop: Laptop, state: str) -> None:
     if state == "full":

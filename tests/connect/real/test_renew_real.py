@@ -114,6 +114,34 @@ def test_a_late_successor_goes_on_with_the_session(cluster: Cluster, laptop: Lap
         eventually(lambda: names(cluster) == {})
 
 
+def test_a_session_that_is_stopped_with_its_successor_asks_for_no_third_job(
+    cluster: Cluster, laptop: Laptop
+) -> None:
+    """Its job was asked for by an earlier connect, and with other resources than the profile's:
+    so is the successor.
+    """
+    closed = ["scontrol", "update", "PartitionName=cpu"]
+    shape = ["--time", "40:00", "--cpus", "2", "--mem", "1500M"]
+    with connected(laptop, "mini", *shape) as first:
+        old = first.wait_for("ready", 120)["job_id"]
+    with connected(laptop, "mini", "--renew") as session:
+        assert session.wait_for("ready", 120)["job_id"] == old
+        cluster.run("login1", [*closed, "State=DOWN"], check=True)
+        try:
+            shorten(cluster, old)
+            eventually(lambda: len(names(cluster)) == 2, lambda: said(session), seconds=60)
+            (new,) = set(names(cluster)) - {old}
+            asked = ["squeue", "--noheader", f"--jobs={new}", "--format=%c %m %l"]
+            assert cluster.run("login1", asked).stdout.split() == ["2", "1500M", "40:00"]
+            cluster.run("login1", ["scancel", "--user=alice"], user="alice", check=True)
+            ended = session.wait_for("ended", 60)
+        finally:
+            cluster.run("login1", [*closed, "State=UP"])
+        assert "cancelled by you" in ended["text"] and ended["cause"] == "cancelled"
+        session.wait_exit(60)
+        assert session.names().count("ready") == 1 and names(cluster) == {}
+
+
 def test_a_successor_that_fails_harms_nothing(cluster: Cluster, laptop: Laptop) -> None:
     with connected(laptop, "mini", "--renew") as session:
         old = session.wait_for("ready", 120)["job_id"]

@@ -16,7 +16,8 @@ from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.session.renew.moving import CarryLimits, move_workbench
 from jupyter_hpc.connect.session.renew.schedule import RenewalSchedule
-from jupyter_hpc.connect.session.renew.successor import Successor, SuccessorMaker, take_over
+from jupyter_hpc.connect.session.renew.successor import Successor, SuccessorMaker
+from jupyter_hpc.connect.session.renew.takeover import TakeOver
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import ConnectError, HpcError
 from jupyter_hpc.text import duration
@@ -29,6 +30,8 @@ _log = logging.getLogger(__name__)
 _LAST_MOMENT_SECONDS = 120.0
 _LAST_MOMENT_WITH_VARIABLES_SECONDS = 300.0
 _BUSY_SECONDS = 3.0
+#: Between two attempts to give the old job back, at most.
+_MAX_PAUSE_SECONDS = 60.0
 
 
 class Renewed(Exception):
@@ -48,6 +51,8 @@ class Renewal:
         self._maker = SuccessorMaker(context)
         self._ready: Successor | None = None
         self._changing = False
+        self._unfinished: TakeOver | None = None  # two jobs are charged, as long as it is one
+        self._name_refused = ""
         self._job_id = ""
         self._link: Link | None = None
         self._token = ""
@@ -65,6 +70,8 @@ class Renewal:
     @property
     def offer(self) -> str:
         """What a renewal would cost, for whoever may ask for one; "" while none can be had."""
+        if self._unfinished is not None or self._name_refused:
+            return ""
         if self._asked.is_set() or self._maker.job_id or self._schedule.left is None:
             return ""
         return self._schedule.cost(self._maker.request)
@@ -88,7 +95,11 @@ class Renewal:
         job_id = successor.opened.job.job_id
         old, opener.job_id = opener.job_id, job_id
         self._schedule.start_over()
-        await take_over(self._context.slurm, old, successor, self._tell)
+        text = f"The session goes on in job {job_id} on {successor.opened.node}. Kernels are new. "
+        change = TakeOver(self._context, old, job_id, successor.name)
+        self._unfinished = change
+        if await change.begin(f"{text}{successor.said}".rstrip()):
+            self._finished(change)
         await self._context.connections.approach(successor.opened.node, job_id)
 
     def hand_over(self) -> SuccessorMaker | None:
@@ -104,8 +115,11 @@ class Renewal:
         """
         ready, self._ready, self._changing = self._ready, None, False
         maker, self._maker = self._maker, SuccessorMaker(self._context)
+        unfinished, self._unfinished = self._unfinished, None
         if ready is not None:
             await ready.link.close()
+        if unfinished is not None:
+            await unfinished.give_up()
         return await maker.give_back(stop=stop)
 
     async def run(self, job_id: str, link: Link | None, token: str) -> None:
@@ -116,6 +130,7 @@ class Renewal:
         self._job_id, self._link, self._token = job_id, link, token
         while True:
             try:
+                await self._finish()
                 await self._wait_due()
                 self._ready = await self._make()
                 self._asked.clear()
@@ -138,8 +153,27 @@ class Renewal:
                     )
                 )
 
+    async def _finish(self) -> None:
+        """The change before this one, if something of it is left to do; no third job till then."""
+        pause = _BUSY_SECONDS
+        while self._unfinished is not None:
+            if self._link is not None and self._link.state != "up":
+                await self._link.wait_up(_BUSY_SECONDS)
+                pause = _BUSY_SECONDS
+            elif await self._unfinished.go_on():
+                self._finished(self._unfinished)
+            else:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+
+    def _finished(self, change: TakeOver) -> None:
+        self._unfinished, self._name_refused = None, change.refused
+
     async def _make(self) -> Successor:
         """The successor; while the connection is away nothing is asked, and nothing given up."""
+        if self._name_refused:
+            # It would be found by the name that the session's own job has kept.
+            raise ConnectError(f"Job {self._job_id} keeps the name of one: {self._name_refused}")
         while True:
             try:
                 if self._link is not None and self._link.state != "up":

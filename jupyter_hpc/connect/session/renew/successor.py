@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jupyter_hpc.connect.events import Event, Pending, Sink, Warned
+from jupyter_hpc.connect.events import Event, Pending, Warned
 from jupyter_hpc.connect.job.allocation import Allocator, RequestedJob, find_job, living_jobs
 from jupyter_hpc.connect.job.endings import cancel_for_sure
 from jupyter_hpc.connect.job.launch import START_SECONDS
@@ -20,7 +19,6 @@ from jupyter_hpc.connect.session import jupyter_api
 from jupyter_hpc.connect.session.listener import SessionContext
 from jupyter_hpc.connect.tunnel.link import Link
 from jupyter_hpc.errors import ConnectError, HpcError
-from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.models import Request
 from jupyter_hpc.waiting import within
 
@@ -154,22 +152,3 @@ class SuccessorMaker:
             _log.info("the successor waits: %s", event.reason_text)
         else:
             self._tell(event)
-
-
-async def take_over(slurm: SlurmClient, old_id: str, successor: Successor, tell: Sink) -> None:
-    """The successor's job gets the session's name, then the old job is cancelled.
-
-    In this order: a connect from elsewhere finds the older one of two that are called the
-    same, and never none.
-    """
-    job_id = successor.opened.job.job_id
-    text = f"The session goes on in job {job_id} on {successor.opened.node}. Kernels are new. "
-    text += f"{successor.said} " if successor.said else ""
-    try:
-        await slurm.rename(job_id, successor.name)
-        await cancel_for_sure(slurm, old_id)
-        tell(Warned(f"{text}Job {old_id} was cancelled."))
-    except HpcError as error:
-        with contextlib.suppress(HpcError):
-            await slurm.cancel([old_id])
-        tell(Warned(f"{text}{error.message} On the cluster: scancel {old_id}"))
