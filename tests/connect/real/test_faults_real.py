@@ -150,25 +150,6 @@ def test_a_pending_allocation_survives_a_cut(cluster: Cluster, laptop: Laptop) -
         assert ready["job_id"] == job
 
 
-def test_a_pending_allocation_that_ends_with_the_connection_is_asked_for_again(
-    cluster: Cluster,
-) -> None:
-    laptop = cluster.laptop("alice", "ended-salloc")  # it learns something about the cluster
-    laptop.write_profile("mini")
-    with occupied(cluster), connected(laptop, "mini") as session:
-        job = session.wait_for("pending")["job_id"]
-        cluster.black_hole()
-        try:
-            cluster.run("login1", ["pkill", "-TERM", "-x", "salloc"], user="alice")
-            assert cluster.kill_sessions("login1", "alice")
-        finally:
-            cluster.fill_hole()
-        said = session.wait_for("warning", 60)["text"]
-        assert said.startswith(f"The request for job {job} did not outlive the lost connection")
-        cluster.run("login1", ["scancel", "--user=mallory"])
-        assert session.wait_for("ready", 90)["job_id"] != job
-
-
 def test_a_pending_allocation_that_somebody_stops_meanwhile_is_not_asked_for_again(
     cluster: Cluster, laptop: Laptop
 ) -> None:
@@ -186,6 +167,25 @@ def test_a_pending_allocation_that_somebody_stops_meanwhile_is_not_asked_for_aga
         assert session.wait_exit(60) == 1
         assert "cancelled by you" in session.errors and "warning" not in session.names()
         assert cluster.jobs() == []
+
+
+def test_a_pending_allocation_that_ends_with_the_connection_is_asked_for_again(
+    cluster: Cluster,
+) -> None:
+    laptop = cluster.laptop("alice", "ended-salloc")  # it learns something about the cluster
+    laptop.write_profile("mini")
+    with occupied(cluster), connected(laptop, "mini") as session:
+        job = session.wait_for("pending")["job_id"]
+        cluster.black_hole()
+        try:
+            cluster.run("login1", ["pkill", "-TERM", "-x", "salloc"], user="alice")
+            assert cluster.kill_sessions("login1", "alice")
+        finally:
+            cluster.fill_hole()
+        said = session.wait_for("warning", 60)["text"]
+        assert said.startswith(f"The request for job {job} did not outlive the lost connection")
+        cluster.run("login1", ["scancel", "--user=mallory"])
+        assert session.wait_for("ready", 90)["job_id"] != job
 
 
 @pytest.mark.parametrize("state", ["full", "read-only"])
