@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +16,12 @@ from jupyter_hpc.cli.connect import connect
 from jupyter_hpc.cli.render import name_doctor
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.connect.session.store import Records, SessionRecord, process_started
-from jupyter_hpc.errors import ConnectError
+from jupyter_hpc.connect.ssh import prompts
+from jupyter_hpc.errors import ConnectError, HpcError, SubmitRejected
+from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.queue import read_jobs
+from tests.connect.job.test_existing import Answers
+from tests.connect.job.world import FakeJob
 
 
 @pytest.mark.parametrize(
@@ -71,6 +77,82 @@ def test_what_an_open_session_cannot_change_any_more_is_said(
         told = capsys.readouterr().err
         assert said in told and "mini is connected already" in told
         assert ("jupyter-hpc disconnect mini, then connect again" in told) is bool(said)
+
+
+class OpenSession:
+    """A session that is open here with job 7, and a person who is asked what becomes of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, answer: str) -> None:
+        self.asked: list[str] = []  # of its manager
+        self.gone = False
+        self.refused: HpcError | None = None
+        self.records, started = Records(folder), process_started(os.getpid())
+        assert started is not None
+        self.record = SessionRecord(
+            "ulysses", "ulysses", os.getpid(), started, 24000, "s", "ready", transport="ssh"
+        )
+        (row,) = read_jobs(FakeJob("7", "jupyter-hpc-ulysses", ["RUNNING"]).row())
+
+        def ask_manager(record: SessionRecord, word: str, *_: object, **named: object) -> Any:
+            self.asked.append(word)
+            ready = {"event": "ready", "text": "It is there."}
+            status = {"state": "ready", "job_id": "7", "event": ready}
+            return status if word == "status" else {"text": "Job 7 was cancelled, as asked."}
+
+        async def job(slurm: object, job_id: str) -> Any:
+            assert job_id == "7"
+            return row
+
+        async def check_limits(slurm: object, request: object) -> None:
+            if self.refused is not None:
+                raise self.refused
+
+        def wait_gone(record: SessionRecord) -> None:
+            assert "stop" in self.asked
+            self.gone = True
+
+        monkeypatch.setattr(foreground, "ask_manager", ask_manager)
+        monkeypatch.setattr(SlurmClient, "job", job)
+        monkeypatch.setattr(SlurmClient, "check_limits", check_limits)
+        monkeypatch.setattr(SessionRecord, "wait_gone", wait_gone)
+        monkeypatch.setattr(prompts, "terminal_prompter", lambda: Answers(answer))
+
+    def connect(self, **options: Any) -> ConnectOptions | None:
+        wanted = ConnectOptions("ulysses", **options)
+        shown = foreground.Shown(as_json=False, browser=False)
+        return foreground.already_running(wanted, shown, self.records, self.record, terminal=True)
+
+
+@pytest.mark.parametrize("answer", ["r", "f", "u"])
+def test_an_open_session_that_is_not_what_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    answer: str,
+) -> None:
+    """Replaced, it is stopped, and its manager gone, before another job is asked for."""
+    session = OpenSession(monkeypatch, tmp_path, answer)
+    wanted = session.connect(overrides={"gpus": 4})
+    told = capsys.readouterr().err
+    if answer == "r":
+        assert wanted == ConnectOptions("ulysses", overrides={"gpus": 4})
+        assert session.asked == ["status", "stop"] and session.gone
+        assert "ulysses: Job 7 was cancelled, as asked." in told
+    else:
+        further = ConnectOptions("ulysses", overrides={"gpus": 4}, new=True)
+        assert wanted == (further if answer == "f" else None)
+        assert session.asked == ["status"] and not session.gone
+        assert ("ulysses is connected already" in told) is (answer == "u")
+
+
+def test_an_open_session_is_not_replaced_by_what_cannot_be_had(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    session = OpenSession(monkeypatch, tmp_path, "r")
+    session.refused = SubmitRejected("4 GPUs are more than a node has.")
+    with pytest.raises(SubmitRejected):
+        session.connect(overrides={"gpus": 4})
+    assert session.asked == ["status"] and not session.gone
 
 
 def test_two_next_steps_stand_on_two_lines() -> None:

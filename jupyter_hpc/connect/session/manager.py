@@ -164,9 +164,7 @@ class Manager:
         connections = ClusterConnections(self.profile, wanted, memory.transport, self._prompter)
         remember = partial(self._records.remember, self.profile.name)
         launch = Launch(self.options.launch, memory.launch, settings.launch, remember)
-        context = SessionContext(
-            self.profile, self.options, connections, launch, self, shape=shape
-        )
+        context = SessionContext(self.profile, self.options, connections, launch, self, shape=shape)
         self.supervisor = Supervisor(context)
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()

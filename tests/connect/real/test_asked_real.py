@@ -90,12 +90,15 @@ def test_other_resources_are_said_and_asked_about(cluster: Cluster, laptop: Lapt
 
 
 @pytest.mark.timeout(300)
-def test_an_open_session_is_used_or_joined_by_a_further_one(
+def test_an_open_session_is_used_replaced_or_joined_by_a_further_one(
     cluster: Cluster, laptop: Laptop
 ) -> None:
     with connected(laptop, "mini") as session:
-        _use_or_join(laptop, session.wait_for("ready")["job_id"])
+        job = session.wait_for("ready")["job_id"]
+        _use_or_join(laptop, job)
         assert session.process.poll() is None and session.get("/api")[0] == 200
+        _replace(laptop, job)
+        assert session.wait_exit() == 0 and job not in cluster.jobs()
 
 
 def _use_or_join(laptop: Laptop, job: str) -> None:
@@ -112,6 +115,19 @@ def _use_or_join(laptop: Laptop, job: str) -> None:
         further = json.loads(run(laptop, "status", "--json").stdout)
         assert [entry["cluster"] for entry in further] == ["mini", "mini-2"]
         assert further[0]["job_id"] == job != further[1]["job_id"]
+        terminal.control_c()
+        terminal.expect("Your choice")
+        terminal.type("c\n")
+        assert terminal.wait() == 0
+
+
+def _replace(laptop: Laptop, job: str) -> None:
+    words = ["connect", "mini", "--no-browser", "--time", "20:00"]
+    with Terminal(command(*words), environment(laptop)) as terminal:
+        terminal.expect(r"\[u\]")
+        terminal.type("r\n")
+        terminal.expect(f"Job {job} was cancelled")
+        terminal.expect(r"over ssh\): http")
         terminal.control_c()
         terminal.expect("Your choice")
         terminal.type("c\n")

@@ -46,8 +46,8 @@ class Cluster(Connections):
         self.link = SimpleNamespace(state="up", wait_up=self._wait_up)
 
     async def _wait_up(self, seconds: float) -> bool:
-        await asyncio.sleep(seconds)
-        return self.link.state == "up"
+        await asyncio.sleep(0)
+        return bool(self.link.state == "up")
 
     async def run(self, argv: Sequence[str], **named: Any) -> Completed:
         if self.away:
