@@ -59,12 +59,14 @@ _SALLOC_SILENCE_SECONDS = 120.0
 class RequestedJob:
     """A job that is in the queue, granted or not; `log` is salloc's, "" for sbatch.
 
-    `job` is what squeue said about it, if that was asked already.
+    `job` is what squeue said about it, if that was asked already. `found`: somebody else, or an
+    earlier connect, has asked for it.
     """
 
     job_id: str
     log: str
     job: Job | None = None
+    found: bool = False
 
     @property
     def running(self) -> Job | None:
@@ -201,9 +203,11 @@ class Allocator:
 
     def adopted(self, job: Job) -> RequestedJob:
         """A job that exists, mostly another connect's; its salloc writes where ours would."""
-        whose = "ours" if self._asked.recognise(job) else "adopted"
+        found = not self._asked.recognise(job)
+        whose = "adopted" if found else "ours"
         _log.info("job %s is %s, and %s", job.job_id, whose, job.phase.name)
-        return RequestedJob(job.job_id, f"{self._account.job_folder(job.job_id)}/salloc.log", job)
+        log = f"{self._account.job_folder(job.job_id)}/salloc.log"
+        return RequestedJob(job.job_id, log, job, found)
 
     async def _keep_log(self, requested: RequestedJob) -> str:
         if not requested.log or not self._account.writable:

@@ -216,7 +216,15 @@ class JobOpener:
         if job is None:
             if self.job_id or self._follows:
                 await self._explain_loss(allocator)
-            request = await self._request(name)
+            if self.shape is not None:
+                request = replace(self.shape, name=name)
+            else:
+                if self.profile.leaves_open:
+                    questions = FirstTime(self.profile, self._options, self._runner, self._prompter)
+                    self.profile = await questions.settled(self._sink)
+                options = self._options
+                allocation = self.profile.allocation_for(options.preset, options.overrides)
+                request = request_for(self.profile, allocation, name)
             partitions = await slurm.check_limits(request)
             budget = self.profile.budget
             if budget.rates:
@@ -236,19 +244,9 @@ class JobOpener:
         opened = OpenJob(requested.running or await allocator.wait(requested), account)
         if unsure:
             await self._cancel_doubles(slurm)
-        if not self.own:
+        if requested.found:
             await self._learn_shape(slurm, opened.job)
         return opened
-
-    async def _request(self, name: str) -> Request:
-        """The job to ask for, like the one before it if there was one."""
-        if self.shape is not None:
-            return replace(self.shape, name=name)
-        if self.profile.leaves_open:
-            questions = FirstTime(self.profile, self._options, self._runner, self._prompter)
-            self.profile = await questions.settled(self._sink)
-        allocation = self.profile.allocation_for(self._options.preset, self._options.overrides)
-        return request_for(self.profile, allocation, name)
 
     async def _learn_shape(self, slurm: SlurmClient, job: Job) -> None:
         try:
