@@ -11,6 +11,7 @@ from jupyter_hpc.batch.job.model import BatchJob, Until
 from jupyter_hpc.batch.preflight.findings import Finding, error, warning
 from jupyter_hpc.batch.preflight.frameworks import trainer_calls
 from jupyter_hpc.batch.resuming.proposal import Proposal
+from jupyter_hpc.batch.resuming.seen import goes_on_with_kit
 from jupyter_hpc.slurm.units import parse_walltime
 from jupyter_hpc.text import duration, printable
 
@@ -26,8 +27,6 @@ _LOADING = frozenset(
 _PLACES = ("JUPYTER_HPC_CHECKPOINTS", "checkpoint", "ckpt", "resume")
 #: Packages that load their newest checkpoint by themselves under Slurm.
 _FRAMEWORKS = frozenset({"lightning", "pytorch_lightning"})
-#: The training kit, which knows its checkpoints and says when it is done.
-_KIT = "jupyter_hpc.training"
 #: Slurm warns up to so many seconds early.
 _EARLY_SECONDS = 60
 #: What a loop of a notebook becomes with it.
@@ -44,7 +43,7 @@ def default_until(script: str) -> Until:
     if tree is None:
         return "exit"
     marks = any(text.rpartition("/")[2] == "DONE" for text in _texts(tree))
-    return "done" if marks or _uses_kit(tree) else "exit"
+    return "done" if marks or goes_on_with_kit(tree.body) else "exit"
 
 
 def never_resumes(script: str) -> bool:
@@ -55,7 +54,7 @@ def never_resumes(script: str) -> bool:
     tree = _parsed(script)
     if tree is None:
         return False
-    if _imported(tree) & _FRAMEWORKS or _uses_kit(tree):
+    if _imported(tree) & _FRAMEWORKS or goes_on_with_kit(tree.body):
         return False
     if any(place.lower() in text.lower() for text in _texts(tree) for place in _PLACES):
         return False
@@ -167,20 +166,6 @@ def _imported(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module.partition(".")[0])
     return found
-
-
-def _uses_kit(tree: ast.Module) -> bool:
-    package, _, module = _KIT.partition(".")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = {alias.name for alias in node.names}
-            if f"{node.module}.".startswith(f"{_KIT}.") or (
-                node.module == package and module in names
-            ):
-                return True
-        elif isinstance(node, ast.Import) and any(alias.name == _KIT for alias in node.names):
-            return True
-    return False
 
 
 def _called(node: ast.Call) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jupyter_hpc.batch.convert.masked import Masked, is_other_language, masked
@@ -53,7 +53,7 @@ class Program:
         body = [statement for cell in self.cells for statement in cell.code.tree.body]
         self.top = Scope(body, None, _values(body))
         self._cell_of = {id(node): cell for cell in self.cells for node in ast.walk(cell.code.tree)}
-        self.imports = _imports(body)
+        self.imports = imports_of(body)
         self.functions: dict[str, Scope] = {}
         self.classes: dict[str, ast.ClassDef] = {}
         for node in _walk_scope(body):
@@ -66,15 +66,7 @@ class Program:
         return self._cell_of[id(node)]
 
     def full_name(self, node: ast.expr) -> str:
-        """`torch.optim.Adam` for `optim.Adam`, as the imports have it; empty if it is no name."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        first = self.imports.get(node.id, node.id)
-        return ".".join([first, *reversed(parts)])
+        return full_name(node, self.imports)
 
     def calls(self, name: str) -> list[ast.Call]:
         """All calls of a function of the notebook."""
@@ -109,6 +101,18 @@ class Program:
                     found[name] = self.functions[name]
                     waiting += found[name].body
         return list(found.values())
+
+
+def full_name(node: ast.expr, imports: Mapping[str, str]) -> str:
+    """`torch.optim.Adam` for `optim.Adam`, as the imports have it; empty if it is no name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    first = imports.get(node.id, node.id)
+    return ".".join([first, *reversed(parts)])
 
 
 def argument(call: ast.Call, function: Function, parameter: str) -> ast.expr | None:
@@ -208,7 +212,8 @@ def walk_inside(node: ast.AST) -> Iterator[ast.AST]:
             yield from walk_inside(child)
 
 
-def _imports(body: list[ast.stmt]) -> dict[str, str]:
+def imports_of(body: list[ast.stmt]) -> dict[str, str]:
+    """Each imported name with what it stands for in full."""
     found: dict[str, str] = {}
     for statement in body:
         for node in ast.walk(statement):

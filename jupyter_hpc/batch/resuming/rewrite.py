@@ -11,10 +11,11 @@ from jupyter_hpc.batch.convert.masked import masked
 from jupyter_hpc.batch.resuming.carried import Changes
 from jupyter_hpc.batch.resuming.loops import EpochLoop, NotSure
 from jupyter_hpc.batch.resuming.program import Program, stored
+from jupyter_hpc.batch.resuming.seen import KIT
 
 _STEP = "    "
 _WIDTH = 88
-IMPORT = "from jupyter_hpc.training import Run"
+IMPORT = f"from {KIT} import Run"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def _free_name(program: Program) -> str:
         for each in ast.walk(cell.code.tree)
         if isinstance(each, ast.Name)
     } | set(program.imports)
-    if "Run" in taken:
+    if "Run" in taken and program.imports.get("Run") != f"{KIT}.Run":
         raise NotSure("The notebook has something else that is called Run.")
     for name in ("run", "training", "training_run"):
         if name not in taken and name not in program.functions:

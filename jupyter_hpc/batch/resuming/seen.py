@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_hpc.batch.resuming.loops import trains
-from jupyter_hpc.batch.resuming.program import Program, last_name
+from jupyter_hpc.batch.resuming.program import Program, full_name, imports_of, last_name
 
 if TYPE_CHECKING:
     from jupyter_hpc.batch.resuming.proposal import Framework
 
+#: The training kit, which knows its checkpoints and says when it is done.
 KIT = "jupyter_hpc.training"
+#: What of it goes on from a checkpoint; its other helpers save nothing.
+_GO_ON = frozenset({"Run", "FrameworkRun", "RunCheckpoint"})
 _LIGHTNING = ("lightning.", "pytorch_lightning.", "lightning")
 _LOADS = frozenset(
     {
@@ -66,7 +69,7 @@ def framework_of(program: Program) -> Framework | None:
 def saving_of(program: Program) -> Saving:
     """What is saved, and whether something like it is loaded before the training."""
     nodes = list(_nodes(program))
-    if _uses_kit(program) or _loads(program, nodes):
+    if goes_on_with_kit(program.top.body) or _loads(program, nodes):
         return Saving(True)
     saved = sorted(
         {
@@ -122,13 +125,28 @@ def _trains_on_what_it_saved(program: Program, nodes: list[ast.AST]) -> bool:
     return bool(saved & loaded)
 
 
-def _uses_kit(program: Program) -> bool:
-    return any(
-        name == KIT or name.startswith(f"{KIT}.") for name in program.imports.values()
-    ) or any(
-        isinstance(node, ast.Attribute) and program.full_name(node) == KIT
-        for node in _nodes(program)
+def goes_on_with_kit(body: list[ast.stmt]) -> bool:
+    """Whether what goes on with the kit is used, and not only imported."""
+    imports = imports_of(body)
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    everything = any(
+        isinstance(node, ast.ImportFrom)
+        and _is_of_kit(f"{node.module}.")
+        and any(alias.name == "*" for alias in node.names)
+        for node in nodes
     )
+    for node in nodes:
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            name = full_name(node, imports)
+            if name.rpartition(".")[2] in _GO_ON and (
+                _is_of_kit(name) or (everything and isinstance(node, ast.Name))
+            ):
+                return True
+    return False
+
+
+def _is_of_kit(name: str) -> bool:
+    return name.startswith(f"{KIT}.")
 
 
 def _calls(node: ast.AST, names: set[str]) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_hpc.batch.job.model import BatchJob
-from jupyter_hpc.batch.preflight.long_runs import long_run_findings
+from jupyter_hpc.batch.preflight.long_runs import default_until, long_run_findings, never_resumes
 from jupyter_hpc.batch.resuming.proposal import Proposal, propose
 from tests.batch.notebooks import converted
 from tests.batch.resuming.test_same_training import parsed, patched
@@ -102,6 +102,43 @@ def test_what_is_not_seen_well_is_left_to_the_person(cells: list[str], why: str)
 )  # fmt: skip
 def test_nothing_is_said_where_nothing_trains_or_all_is_well(cells: list[str]) -> None:
     assert propose(parsed(cells)) is None
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "from jupyter_hpc.training import loader_options, prepare\nprepare()",
+        "import jupyter_hpc.training as kit\nkit.prepare()",
+        "from jupyter_hpc import training\ntraining.prepare()",
+        "from jupyter_hpc.training import *\nprepare()",
+        "from jupyter_hpc.training import Run, device",  # imported, and never used
+    ],
+)
+def test_helpers_of_the_kit_alone_resume_nothing(helper: str) -> None:
+    setup = SETUP.replace("shuffle=True)", "shuffle=True, **loader_options())")
+    found = proposed(helper, setup, MODEL, LOOP)
+    assert "with Run(model=model" in found.edits[0].after
+    code = "\n".join([helper, setup, MODEL, LOOP])
+    assert never_resumes(code) and default_until(code) == "exit"
+    chain = BatchJob("a.ipynb", "/r", "/w", chain=3)
+    (said,) = long_run_findings(chain, code, found)
+    assert said.severity == "error"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "from jupyter_hpc.training import Run as Training\nTraining(model=model)",
+        "import jupyter_hpc.training\njupyter_hpc.training.Run(model=model)",
+        "from jupyter_hpc import training as kit\nkit.FrameworkRun()",
+        "from jupyter_hpc.training import *\nRun(model=model)",
+        "from jupyter_hpc.training.lightning import RunCheckpoint\nRunCheckpoint()",
+    ],
+)
+def test_what_goes_on_with_the_kit_is_seen(run: str) -> None:
+    assert propose(parsed([SETUP, MODEL, run, LOOP])) is None
+    code = "\n".join([SETUP, MODEL, run, LOOP])
+    assert not never_resumes(code) and default_until(code) == "done"
 
 
 def test_what_is_saved_at_the_end_or_never_loaded_is_said() -> None:
