@@ -11,7 +11,7 @@ from jupyter_hpc.batch.job.model import BatchJob, Until
 from jupyter_hpc.batch.preflight.findings import Finding, error, warning
 from jupyter_hpc.batch.preflight.frameworks import trainer_calls
 from jupyter_hpc.batch.resuming.proposal import Proposal
-from jupyter_hpc.batch.resuming.seen import goes_on_with_kit
+from jupyter_hpc.batch.resuming.seen import goes_on_with_kit, requeue_is_off
 from jupyter_hpc.slurm.units import parse_walltime
 from jupyter_hpc.text import duration, printable
 
@@ -92,8 +92,10 @@ def long_run_findings(
             "Slurm may do so a minute earlier: perhaps before the program listens.",
             "Ask for more with --time.",
         )
-    if proposal is not None and proposal.framework != "lightning":
-        yield error("checkpoints", proposal.message, _way_out(job, proposal))
+    if proposal is not None:
+        # Lightning saves at the end of a part by itself, unless it is told not to.
+        mild = proposal.framework == "lightning" and not _requeue_is_off(code)
+        yield (warning if mild else error)("checkpoints", proposal.message, _way_out(job, proposal))
         return
     if not never_resumes(code):
         return
@@ -143,6 +145,11 @@ def left_checkpoint_findings(job: BatchJob, code: str, folder: Path) -> Iterator
             "in the notebook's folder.",
             "Move it away for a training that begins anew.",
         )
+
+
+def _requeue_is_off(code: str) -> bool:
+    tree = _parsed(code)
+    return tree is not None and requeue_is_off(tree.body)
 
 
 def _parsed(script: str) -> ast.Module | None:

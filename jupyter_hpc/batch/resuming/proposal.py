@@ -17,10 +17,11 @@ from jupyter_hpc.batch.resuming.carried import Changes, begins_each_turn, carrie
 from jupyter_hpc.batch.resuming.loops import EpochLoop, NotSure, epoch_loop, leaves
 from jupyter_hpc.batch.resuming.parts import Parts
 from jupyter_hpc.batch.resuming.plain import PlainValues
-from jupyter_hpc.batch.resuming.program import Program, last_name, stored
+from jupyter_hpc.batch.resuming.program import CodeCell, Program, last_name, stored
 from jupyter_hpc.batch.resuming.recipes import RECIPES
 from jupyter_hpc.batch.resuming.rewrite import Plan, rewritten
-from jupyter_hpc.batch.resuming.seen import Saving, framework_of, saving_of
+from jupyter_hpc.batch.resuming.seen import Saving, framework_of, requeue_is_off, saving_of
+from jupyter_hpc.batch.resuming.trainers import ANEW, lightning_cells, trainer_cells
 
 Framework = Literal["torch", "lightning", "transformers"]
 
@@ -77,30 +78,27 @@ def propose(notebook: Notebook) -> Proposal | None:
     saving = saving_of(program)
     if saving.resumes:
         return None
-    message = _message(framework, saving)
-    if framework != "torch":
-        return Proposal(framework, message, _BY_HAND[framework], recipe=RECIPES[framework])
+    message = _message(program, framework, saving)
     try:
-        plan, notes = _plan(program)
-        edit = CellEdit(plan.loop.cell.number, plan.loop.cell.source, rewritten(program, plan))
+        cells, notes = _CHANGES[framework](program)
     except _NoTraining:
         return None
     except NotSure as reason:
         return Proposal(framework, message, str(reason), recipe=RECIPES[framework])
-    return Proposal(framework, message, notes=notes, edits=(edit,))
+    edits = tuple(CellEdit(cell.number, cell.source, text) for cell, text in cells)
+    return Proposal(framework, message, notes=notes, edits=edits)
 
 
 class _NoTraining(Exception):
     pass
 
 
-_BY_HAND = {
-    "lightning": "Its Trainer takes one more callback, and fit one more argument.",
-    "transformers": "The Trainer takes one more callback, inside of `with FrameworkRun()`.",
-}
-
-
-def _message(framework: Framework, saving: Saving) -> str:
+def _message(program: Program, framework: Framework, saving: Saving) -> str:
+    if framework == "lightning" and requeue_is_off(program.top.body):
+        return (
+            "Lightning's own requeue is off, and fit has no ckpt_path: after a time limit, a "
+            "failed node or a cancel this training would begin at zero."
+        )
     if framework == "lightning":
         return (
             "Lightning goes on after a time limit by itself; after a failed node or a cancel "
@@ -111,6 +109,18 @@ def _message(framework: Framework, saving: Saving) -> str:
         said = f"What cell {cells} saves is never loaded again: a part would begin at zero."
         return said if saving.in_the_loop else said.replace(" saves", " saves at the end")
     return "Nothing of this training is saved: a run that is cut would begin at zero."
+
+
+def _loop_cells(program: Program) -> tuple[list[tuple[CodeCell, str]], tuple[str, ...]]:
+    plan, notes = _plan(program)
+    return [(plan.loop.cell, rewritten(program, plan))], notes
+
+
+_CHANGES = {
+    "torch": _loop_cells,
+    "lightning": lightning_cells,
+    "transformers": trainer_cells,
+}
 
 
 def _plan(program: Program) -> tuple[Plan, tuple[str, ...]]:
@@ -218,10 +228,7 @@ def _notes(program: Program, plan: Plan, why: str) -> Iterator[str]:
     later = _read_later(program, plan.loop)
     if later:
         yield f"{', '.join(later)}: not set in a part that begins after the last epoch."
-    yield (
-        "In a session it goes on, too: to begin anew there, rename the folder checkpoints "
-        "beside the notebook."
-    )
+    yield ANEW
 
 
 def _read_later(program: Program, loop: EpochLoop) -> list[str]:

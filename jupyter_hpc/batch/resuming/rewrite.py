@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from jupyter_hpc.batch.convert.edits import Edit, Positions, apply
@@ -13,7 +13,8 @@ from jupyter_hpc.batch.resuming.loops import EpochLoop, NotSure
 from jupyter_hpc.batch.resuming.program import Program, stored
 from jupyter_hpc.batch.resuming.seen import KIT
 
-_STEP = "    "
+#: One level deeper.
+STEP = "    "
 _WIDTH = 88
 IMPORT = f"from {KIT} import Run"
 
@@ -54,7 +55,7 @@ def rewritten(program: Program, plan: Plan) -> str:
     ]
     head = f"{prefix}with {_call(plan, prefix)} as {run}:\n"
     for name in plan.carried:
-        head += f'{prefix}{_STEP}{name} = {run}.state.setdefault("{name}", {name})\n'
+        head += f'{prefix}{STEP}{name} = {run}.state.setdefault("{name}", {name})\n'
     start = places.offset(loop.lineno, 0)
     top = _import_line(cell.code.tree, loop)
     if top == loop.lineno:
@@ -67,7 +68,7 @@ def rewritten(program: Program, plan: Plan) -> str:
     text = apply(source, _merged(edits))
     if source != cell.source:
         text = text.removesuffix("\n")
-    _check(cell.source, text)
+    check_text(cell.source, text)
     return text
 
 
@@ -78,7 +79,7 @@ def _call(plan: Plan, prefix: str) -> str:
     line = f"Run({', '.join(words)})"
     if len(prefix) + len(line) + len("with  as run:") <= _WIDTH:
         return line
-    inner = "".join(f"{prefix}{_STEP}{word},\n" for word in words)
+    inner = "".join(f"{prefix}{STEP}{word},\n" for word in words)
     return f"Run(\n{inner}{prefix})"
 
 
@@ -107,7 +108,7 @@ def _loop_edits(places: Positions, plan: Plan, run: str) -> Iterator[Edit]:
         indent = places.source[at : places.offset(loop.body[0].lineno, loop.body[0].col_offset)]
         if indent.strip():
             raise NotSure("The loop over epochs is written on one line.")
-        yield Edit(at, at, f"{_STEP}{indent}{plan.loop.target} += {turns.first}\n")
+        yield Edit(at, at, f"{STEP}{indent}{plan.loop.target} += {turns.first}\n")
     if plan.loader is None:
         return
     loader = plan.loader.id
@@ -168,7 +169,7 @@ def _after(places: Positions, lines: list[str], statement: ast.stmt, text: str) 
         raise NotSure("Several statements of the loop are on one line.")
     indent = lines[statement.lineno - 1][: statement.col_offset]
     at = places.offset(end + 1, 0)
-    return Edit(at, at, f"{_STEP}{indent}{text}\n")
+    return Edit(at, at, f"{STEP}{indent}{text}\n")
 
 
 def _indents(
@@ -187,7 +188,7 @@ def _indents(
     for number in range(loop.lineno, last + 1):
         if lines[number - 1].strip() and number not in inside:
             at = places.offset(number, 0)
-            yield Edit(at, at, _STEP)
+            yield Edit(at, at, STEP)
 
 
 def _is_comment_of(line: str, prefix: str) -> bool:
@@ -211,14 +212,14 @@ def _merged(edits: list[Edit]) -> list[Edit]:
         if edit.start == edit.end:
             at.setdefault(edit.start, []).append(edit.text)
     merged = [
-        Edit(start, start, "".join(sorted(texts, key=lambda text: text == _STEP)))
+        Edit(start, start, "".join(sorted(texts, key=lambda text: text == STEP)))
         for start, texts in at.items()
     ]
     return [*merged, *(edit for edit in edits if edit.start != edit.end)]
 
 
-def _check(before: str, after: str) -> None:
-    """NotSure unless the new text is Python that holds every text of the old one."""
+def check_text(before: str, after: str, gone: Collection[str] = ()) -> None:
+    """NotSure unless the new text is Python that holds every text of the old one, but `gone`."""
     old, new = masked(before), masked(after)
     if old is None or new is None:
         raise NotSure("The change would be no valid Python.")
@@ -229,9 +230,10 @@ def _check(before: str, after: str) -> None:
             raise NotSure("The change would be no valid Python.") from None
     left, right = _texts(old.tree), _texts(new.tree)
     for text in left:
-        if text not in right:
+        if text in right:
+            right.remove(text)
+        elif text not in gone:
             raise NotSure("The change would touch a text of the loop.")
-        right.remove(text)
 
 
 def _texts(tree: ast.Module) -> list[str]:

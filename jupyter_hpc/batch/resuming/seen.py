@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,8 @@ _LOADS = frozenset(
 )
 _RESUMES = re.compile(r"(?i)resum|restor|(?:load|latest|last)\w*(?:ckpt|checkpoint)")
 _ARGUMENTS = frozenset({"resume", "resume_from_checkpoint", "ckpt_path", "initial_epoch"})
+#: Methods of a Trainer that take a checkpoint, and train nothing.
+_TESTS = frozenset({"test", "validate", "predict"})
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def framework_of(program: Program) -> Framework | None:
         for node in nodes
         if isinstance(node, ast.Call) and last_name(node.func).endswith("Trainer")
     ]
-    if fits and any(name.startswith(_LIGHTNING) for name in trainers):
+    if fits and any(map(is_lightnings_trainer, trainers)):
         return "lightning"
     if any(name.startswith(("transformers.", "trl.")) for name in trainers) and any(
         _calls(node, {"train"}) for node in nodes
@@ -64,6 +66,11 @@ def framework_of(program: Program) -> Framework | None:
     if torch and optimizer and trains(program, bodies):
         return "torch"
     return None
+
+
+def is_lightnings_trainer(name: str) -> bool:
+    """Whether a class, by its full name, is Lightning's Trainer."""
+    return name.endswith("Trainer") and name.startswith(_LIGHTNING)
 
 
 def saving_of(program: Program) -> Saving:
@@ -90,8 +97,12 @@ def saving_of(program: Program) -> Saving:
 def _loads(program: Program, nodes: list[ast.AST]) -> bool:
     """Whether a checkpoint may be loaded: the state of an optimizer, or if a file is there."""
     looks = any(_calls(node, {"exists", "is_file", "isfile", "glob"}) for node in nodes)
+    # The best of Lightning's checkpoints is tested; no training goes on from it.
+    tests = {id(each) for node in nodes if _calls(node, _TESTS) for each in ast.walk(node)}
     for node in nodes:
         if isinstance(node, ast.keyword) and node.arg in _ARGUMENTS:
+            if id(node) in tests or (isinstance(node.value, ast.Constant) and not node.value.value):
+                continue
             return True
         if isinstance(node, ast.Name | ast.Attribute) and re.search(
             r"(?i)start_epoch|epoch_start|resume", last_name(node)
@@ -145,11 +156,23 @@ def goes_on_with_kit(body: list[ast.stmt]) -> bool:
     return False
 
 
+def requeue_is_off(body: list[ast.stmt]) -> bool:
+    """Whether Lightning is told to leave the job alone, so that it saves nothing at USR1."""
+    return any(
+        isinstance(node, ast.keyword)
+        and node.arg == "auto_requeue"
+        and isinstance(node.value, ast.Constant)
+        and node.value.value is False
+        for statement in body
+        for node in ast.walk(statement)
+    )
+
+
 def _is_of_kit(name: str) -> bool:
     return name.startswith(f"{KIT}.")
 
 
-def _calls(node: ast.AST, names: set[str]) -> bool:
+def _calls(node: ast.AST, names: Collection[str]) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) in names
 
 

@@ -250,5 +250,3 @@ def test_a_chain_that_would_begin_at_zero_is_refused_with_the_way_out() -> None:
     trainer = "from transformers import Trainer\nTrainer(model).train()"
     (said,) = long_run_findings(job, trainer, proposed(trainer))
     assert "--propose shows them" in said.hint and "`with Run(" not in said.hint
-    lightning = "import lightning as L\nL.Trainer().fit(model)"
-    assert list(long_run_findings(job, lightning, proposed(lightning))) == []

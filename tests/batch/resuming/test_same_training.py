@@ -35,9 +35,9 @@ def patched(cells: list[str]) -> list[str]:
     return fresh
 
 
-def run_cells(cells: list[str]) -> dict[str, Any]:
+def run_cells(cells: list[str], **names: Any) -> dict[str, Any]:
     """What the names are in the end; SystemExit where the training wants to go on."""
-    space: dict[str, Any] = {"__name__": "__main__"}
+    space: dict[str, Any] = {"__name__": "__main__", **names}
     for cell in cells:
         code = masked(cell)
         assert code is not None

@@ -70,8 +70,8 @@ async def test_what_cannot_be_computed_is_said(tmp_path: Path, runner: LocalRunn
         ("import lightning as L\nL.Trainer().fit(model)", "exit", False),
         ("trainer.train(resume_from_checkpoint=True)", "exit", False),
         ("from jupyter_hpc.training import Run\nwith Run() as run: pass", "done", False),
-        ("import jupyter_hpc.training", "done", False),
-        ("from jupyter_hpc import training", "done", False),
+        ("import jupyter_hpc.training", "exit", True),  # its helpers save nothing
+        ("from jupyter_hpc import training\ntraining.Run()", "done", False),
         ("from jupyter_hpc import errors", "exit", True),
         ("not python (", "exit", False),
     ],
