@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jupyter_hpc.clusters.keys import CONFIDENCE, KEYS, NAMED_SECTIONS, SECTIONS, Key
+from jupyter_hpc.clusters.needs import needed_by
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _TEXTS: dict[str, Any] = {"type": "array", "items": _TEXT}
@@ -87,4 +88,5 @@ def _property(key: Key) -> dict[str, Any]:
         shape = dict(_KINDS[key.kind])
     if key.default not in (None, (), ""):
         shape["default"] = list(key.default) if isinstance(key.default, tuple) else key.default
-    return {"description": key.doc, **shape}
+    site = needed_by(key)
+    return {"description": f"{key.doc} Needed by: {site}." if site else key.doc, **shape}

@@ -80,7 +80,8 @@ _LIMITS = (
         "limits",
         "gpu_counts",
         "counts",
-        'Numbers of GPUs that a job may have: `["1", "4n"]` is 1, 4, 8, 12, …',
+        'Numbers of GPUs that a job may have: `["1", "4n"]` is 1, 4, 8, 12, …; `"h200:8n"` is for '
+        "one type. A multiple is counted on each node where `gpu_flag` counts so.",
         (),
     ),
     Key("limits", "whole_nodes", "flag", "Whether jobs with GPUs get whole nodes only.", False),
@@ -265,7 +266,8 @@ KEYS: tuple[Key, ...] = (
         "batch",
         "run_dir",
         "text",
-        "Folder on the cluster for runs that are sent from a laptop; `$SCRATCH` and the like work.",
+        "Folder on the cluster for runs that are sent from a laptop, or whose notebook is where "
+        "nodes can only read; `$SCRATCH` and the like work.",
         "",
     ),
     Key("batch", "small_kilobytes", "count", "Files up to this size are copied.", 1000),

@@ -170,11 +170,16 @@ def _check(profile: Profile, allocation: Allocation, rules: Rules, where: str) -
             if same
             else f"It has: {', '.join(rules.gpu_types)}.",
         )
-    if rules.gpu_counts and not any(_fits(gpus, count) for count in rules.gpu_counts):
+    counts = _counts_of(rules.gpu_counts, kind)
+    each = allocation.gpus if _per_node(profile) else None
+    if counts and not any(_fits(gpus, each, count) for count in counts):
         whole = " It gives whole nodes." if rules.whole_nodes else ""
+        spread = f" on {allocation.nodes} nodes" if (allocation.nodes or 1) > 1 else ""
+        typed = f" {kind}" if kind else ""
         raise UsageError(
-            f"{where} takes no jobs with {gpus} GPU{'' if gpus == 1 else 's'}.{whole}",
-            f"Ask for {_counts(rules.gpu_counts)}.",
+            f"{where} takes no jobs with {gpus}{typed} GPU{'' if gpus == 1 else 's'}{spread}."
+            f"{whole}",
+            f"Ask for {_counts(counts, bool(kind))}{' on each' if spread and each else ''}.",
         )
 
 
@@ -208,18 +213,36 @@ def _resources(profile: Profile, allocation: Allocation) -> list[str]:
 
 def _all_gpus(profile: Profile, allocation: Allocation) -> int:
     """The GPUs of the whole job, however the site counts them."""
-    per_node = profile.slurm.gpu_flag in ("gpus-per-node", "gres")
-    return (allocation.gpus or 0) * ((allocation.nodes or 1) if per_node else 1)
+    return (allocation.gpus or 0) * ((allocation.nodes or 1) if _per_node(profile) else 1)
 
 
-def _fits(gpus: int, count: str) -> bool:
-    return gpus % int(count[:-1]) == 0 if count.endswith("n") else gpus == int(count)
+def _per_node(profile: Profile) -> bool:
+    return profile.slurm.gpu_flag in ("gpus-per-node", "gres")
 
 
-def _counts(counts: tuple[str, ...]) -> str:
-    return " or ".join(
-        f"a multiple of {count[:-1]}" if count.endswith("n") else count for count in counts
-    )
+def _counts_of(counts: Sequence[str], kind: str | None) -> list[str]:
+    """Those of a GPU type; else those for every type; without a type, all that there are."""
+    own = [count for count in counts if kind and count.startswith(f"{kind}:")]
+    plain = [count for count in counts if ":" not in count]
+    return own or plain or ([] if kind else list(counts))
+
+
+def _fits(gpus: int, each: int | None, count: str) -> bool:
+    """Whether so many GPUs, `each` of them on a node, are such a number; `4n` are whole nodes."""
+    number = count.rpartition(":")[2]
+    if number.endswith("n"):
+        return (gpus if each is None else each) % int(number[:-1]) == 0
+    return gpus == int(number)
+
+
+def _counts(counts: Sequence[str], is_known: bool = False) -> str:
+    """The numbers in words, with the type that they are for unless it is known."""
+    words = []
+    for count in counts:
+        kind, _, number = count.rpartition(":")
+        shown = f"a multiple of {number[:-1]}" if number.endswith("n") else number
+        words.append(f"{shown} {kind}" if kind and not is_known else shown)
+    return " or ".join(words)
 
 
 def _seconds(time: str | None) -> int | None:

@@ -27,7 +27,7 @@ _DURATION_PART = re.compile(r"(\d+)([smhd])")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PROFILE = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _WEB_ADDRESS = re.compile(r"https?://[^\s/@?#]+(?:[/?#]\S*)?")
-_COUNT = re.compile(r"[1-9]\d{0,5}n?")
+_COUNT = re.compile(r"(?:[^\s:-][^\s:]*:)?[1-9]\d{0,5}n?")
 _SIZE = re.compile(r"\d+(?:\.\d+)?[KMGTP]", re.IGNORECASE)
 _OPTION = re.compile(r"-[A-Za-z0-9].*|--[A-Za-z0-9].*")
 
@@ -170,7 +170,7 @@ def _choices(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _counts(value: Any, choices: tuple[str, ...]) -> tuple[str, ...]:
-    allowed = 'a list of numbers, "4n" for all multiples of 4'
+    allowed = 'a list of numbers, "4n" for all multiples of 4, "h200:8n" for those of one type'
     items = [str(item) if type(item) is int else item for item in _listed(value, allowed)]
     return _ListOf(_Matching(_COUNT, allowed), allowed)(items, choices)
 

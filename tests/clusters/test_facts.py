@@ -6,14 +6,20 @@ profiles: who changes a profile has to know better than they do.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jupyter_hpc import clusters
-from jupyter_hpc.clusters.keys import NAMED_SECTIONS
-from jupyter_hpc.clusters.loading import describe
+from jupyter_hpc.clusters.keys import KEYS, NAMED_SECTIONS, Key
+from jupyter_hpc.clusters.loading import describe, parse_toml
+from jupyter_hpc.clusters.needs import needed_by
 from tests.clusters.test_builtin import SITES
+
+BUILTIN = Path(clusters.__file__).parent / "builtin"
+#: Sites, and clusters that were: not the demo.
+NAMES = {path.stem for path in BUILTIN.glob("*.toml")} - {"demo"}
 
 #: The Alliance's clusters have in common what stands at Narval's.
 _ALLIANCE: dict[str, Any] = {
@@ -203,9 +209,11 @@ FACTS: dict[str, dict[str, Any]] = {
         **_ALLIANCE,
         "login.host": ("tamia.alliancecan.ca",),
         "allocation.gpus": 4,
+        "presets.h200.gpus": 8,
+        "presets.h200.gpu_type": "h200",
         "limits.max_time": "1-00:00:00",
         "limits.gpu_types": ("h100", "h200"),
-        "limits.gpu_counts": ("4n",),
+        "limits.gpu_counts": ("h100:4n", "h200:8n"),
         "limits.whole_nodes": True,
     },
     "vulcan": {
@@ -323,53 +331,22 @@ def test_a_cap_that_is_unsure_refuses_nothing() -> None:
     assert allocation.time == "00:45:00"
 
 
-#: What a profile must be able to say, and the site that needs it.
-NEEDED = {
-    "login.credential": "leonardo",
-    "login.lifetime": "leonardo",
-    "login.renew": "mlp",
-    "login.renew_note": "leonardo",
-    "login.max_attempts": "snellius",
-    "login.refused": "snellius",
-    "allocation.cpus": "snellius",
-    "partitions.qos": "m3",
-    "partitions.gpu_types": "m3",
-    "partitions.max_time": "mlp",
-    "partitions.max_gpus": "m3",
-    "limits.gpu_counts": "trillium",
-    "limits.whole_nodes": "tamia",
-    "limits.min_time": "narval",
-    "limits.max_jobs": "narval",
-    "slurm.partition_rule": "trillium",
-    "slurm.account_rule": "leonardo",
-    "slurm.gpu_flag": "cvl-uwa",
-    "slurm.poll_seconds": "narval",
-    "presets.use": "leonardo",
-    "presets.max_time": "leonardo",
-    "presets.max_nodes": "leonardo",
-    "presets.max_gpus": "trillium",
-    "batch.run_dir": "trillium",
-    "storage.read_only": "trillium",
-    "storage.ram": "narval",
-    "storage.size_option": "rorqual",
-    "storage.quota_command": "leonardo",
-    "storage.quota_format": "narval",
-    "budget.rates": "snellius",
-    "transfer.host": "leonardo",
-    "support": "m3",
-    "environment.internet": "vulcan",
-    "environment.style": "narval",
-    "environment.unset": "mlp",
-}
+def _used_by(key: Key) -> set[str]:
+    """The sites whose own file gives a key."""
+    found = set()
+    for name in NAMES:
+        values = parse_toml((BUILTIN / f"{name}.toml").read_text(encoding="utf-8"), name)
+        table = values.get(key.section, {}) if key.section else values
+        tables = table.values() if key.section in NAMED_SECTIONS else [table]
+        if any(key.name in each for each in tables):
+            found.add(name)
+    return found
 
 
-@pytest.mark.parametrize("key", sorted(NEEDED))
-def test_each_rule_is_used_by_the_site_that_needs_it(key: str) -> None:
-    section, _, name = key.rpartition(".")
-    tables = describe(NEEDED[key]).values
-    if not section:
-        assert tables.get(name)
-    elif section in NAMED_SECTIONS:
-        assert any(name in table for table in tables[section].values())
-    else:
-        assert name in tables[section]
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.section}.{key.name}")
+def test_each_key_names_a_site_that_needs_it(key: Key) -> None:
+    site, used = needed_by(key), _used_by(key)
+    assert bool(site) >= bool(used), f"{sorted(used)} have it"
+    assert not site or site in NAMES
+    # A key that people give, such as an account, stands in no profile of a site.
+    assert not (site and used) or site in used or key.section in NAMED_SECTIONS

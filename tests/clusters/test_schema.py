@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jupyter_hpc.clusters import sections
 from jupyter_hpc.clusters.keys import KEYS, NAMED_SECTIONS, SECTIONS, Key
+from jupyter_hpc.clusters.needs import needed_by
 from jupyter_hpc.clusters.profile import Profile
 from jupyter_hpc.clusters.schema import check_profile, keys_of
 from jupyter_hpc.errors import ProfileError
@@ -73,7 +74,8 @@ def test_the_documentation_follows_the_table() -> None:
         part = text.split(f"\n## {title if section else 'Top level'}\n")[1].split("\n## ")[0]
         rows = [line for line in part.splitlines() if line.startswith("| `")]
         assert rows == [
-            f"| `{key.name}` | {shown_kind(key)} | {shown_default(key.default)} | {key.doc} |"
+            f"| `{key.name}` | {shown_kind(key)} | {shown_default(key.default)} | {key.doc} "
+            f"| {needed_by(key) or '–'} |"
             for key in keys_of(section).values()
         ]
     kinds = text.split("\n## Kinds of values\n")[1]

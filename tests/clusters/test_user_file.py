@@ -58,7 +58,7 @@ def test_a_file_is_checked_with_all_that_it_builds_on(write: Write, tmp_path: Pa
     for text, words in (
         ("[login]\nhots = 1\n", "there is no key login.hots"),
         ("", "has no login.host"),
-        ('extends = "tamia"\n[allocation]\ngpus = 1\n', "takes no jobs with 1 GPU"),
+        ('extends = "tamia"\n[allocation]\ngpus = 1\n', "takes no jobs with 1 h100 GPU"),
         ('extends = "narval"\n[presets.x]\ntime = "9-0:0:0"\n', "longer than Narval"),
         ("[login\n", "not valid TOML"),
     ):
@@ -132,6 +132,8 @@ def test_what_cannot_be_written_is_said_and_nothing_changes(write: Write) -> Non
 def test_the_schema_knows_every_kind_and_finds_mistakes() -> None:
     schema = profile_schema()
     jsonschema.Draft7Validator.check_schema(schema)
+    shown = schema["properties"]["batch"]["properties"]["run_dir"]["description"]
+    assert shown.endswith(" Needed by: trillium.")
     for wrong in (
         {"login": {"hots": "x"}},
         {"allocation": {"gpus": "two"}},

@@ -93,6 +93,7 @@ def submit_options(choices: Choices, profile: Profile | None, *, here: bool) -> 
         upload=not here,
         budget=profile.budget if profile is not None else Budget(),
         run_root=profile.batch.run_dir if profile is not None else "",
+        read_only=_read_only(profile),
         max_jobs=_max_jobs(profile),
         notify=notify_settings() if choices.notify else None,
         force=choices.force,
@@ -103,6 +104,15 @@ def _internet(profile: Profile | None) -> str:
     if profile is None or not profile.is_sure("environment.internet"):
         return "unknown"
     return profile.environment.internet
+
+
+def _read_only(profile: Profile | None) -> tuple[str, ...]:
+    areas = profile.storage.items() if profile is not None else ()
+    return tuple(
+        area.path
+        for name, area in areas
+        if area.read_only and profile is not None and profile.is_sure(f"storage.{name}.read_only")
+    )
 
 
 def _max_jobs(profile: Profile | None) -> int | None:

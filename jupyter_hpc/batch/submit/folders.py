@@ -54,6 +54,22 @@ class CodeOfRun:
         return max(map(levels_above, self.texts), default=0)
 
 
+def nodes_can_write(folder: str, read_only: Iterable[str]) -> bool:
+    """Whether compute nodes can write into a folder of this cluster, which may be seen from a
+    login host; `read_only` are the areas that nodes can only read."""
+    return os.access(folder, os.W_OK) and area_of(folder, read_only) is None
+
+
+def area_of(folder: str, areas: Iterable[str]) -> str | None:
+    """The area that holds a folder; one whose variables are not set here holds none."""
+    real = os.path.realpath(folder)
+    for area in areas:
+        path = os.path.expanduser(os.path.expandvars(area))
+        if "$" not in path and f"{real}/".startswith(f"{os.path.realpath(path).rstrip('/')}/"):
+            return area
+    return None
+
+
 def code_of_run(
     notebook: Notebook,
     conversion: Conversion,

@@ -43,7 +43,9 @@ from jupyter_hpc.batch.submit.drafts import Draft, read_draft, refused
 from jupyter_hpc.batch.submit.folders import (
     CodeOfRun,
     Overwritten,
+    area_of,
     code_of_run,
+    nodes_can_write,
     overwritten_files,
     own_folder,
     refuse_second,
@@ -73,11 +75,12 @@ from jupyter_hpc.batch.submit.trial import computed_parts
 from jupyter_hpc.batch.submit.uploads import local_inputs, requirements_of, working_files
 from jupyter_hpc.clusters.sections import BatchSettings, Budget
 from jupyter_hpc.clusters.user_settings import NotifySettings
-from jupyter_hpc.errors import HpcError, SubmitRejected
+from jupyter_hpc.errors import HpcError, SubmitRejected, UsageError
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import Cost, job_cost
 from jupyter_hpc.slurm.models import Estimate, Request
+from jupyter_hpc.text import printable
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,8 @@ class SubmitOptions:
     upload: bool = False
     #: Folder of the cluster for runs, where the notebook's own or the home folder does not serve.
     run_root: str = ""
+    #: Areas of the cluster that compute nodes can only read.
+    read_only: tuple[str, ...] = ()
     max_jobs: int | None = None  #: of one person, by the site
     #: Rates, and how to ask what is left.
     budget: Budget = field(default_factory=Budget)
@@ -238,7 +243,8 @@ def in_its_folder(
     job: BatchJob, code: CodeOfRun, folder: Path, options: SubmitOptions
 ) -> tuple[BatchJob, Overwritten]:
     """The job with a working folder of its own, or what it overwrites in `folder` without one."""
-    if job.staging is not None or job.sweep or options.isolate:
+    stuck = not options.upload and not nodes_can_write(job.work_dir, options.read_only)
+    if job.staging is not None or job.sweep or options.isolate or stuck:
         own = own_folder(code, job.work_dir, options.limits)
         return replace(job, folder=replace(own, alone=job.from_laptop)), Overwritten()
     return job, Overwritten() if options.upload else overwritten_files(code, folder)
@@ -324,8 +330,14 @@ async def batch_job(
         root = root and await expanded_folder(runner, root)
         run_dir = uploaded_run_folder(notebook.name, root or f"{base}/jupyter-hpc")
         work_dir = f"{run_dir}/work"
-    elif root and not os.access(work_dir, os.W_OK):  # read-only on compute nodes
+    elif root and not nodes_can_write(work_dir, options.read_only):
         run_dir = uploaded_run_folder(notebook.name, await expanded_folder(runner, root))
+    elif (area := area_of(work_dir, options.read_only)) is not None:
+        raise UsageError(
+            f"Compute nodes can only read {printable(area, 200)}, where the notebook is: a job "
+            "could write nothing there.",
+            "Name a folder that they can write to in the profile: [batch] run_dir; or move it.",
+        )
     name = options.request.name or re.sub(r"[^\w.-]+", "_", stem(notebook.name))[:40]
     request = replace(options.request, name=name)
     job = BatchJob(

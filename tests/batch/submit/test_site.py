@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,33 @@ async def test_runs_lie_where_nodes_can_write(
     (tmp_path / ".bash_profile").unlink()
     with pytest.raises(UsageError, match=r"\$SCRATCH is not set on the cluster.*\[batch\]"):
         await prepare(path, options, runner, None)
+
+
+async def test_a_home_that_nodes_only_read_is_left_also_where_it_can_be_written(
+    tmp_path: Path, runner: LocalRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the login host, or in a session whose folder only looks writable."""
+    home = tmp_path / "home"
+    path = write_notebook(home / "work" / "a.ipynb", ["open('a.txt', 'w')"])
+    monkeypatch.setenv("AREA", str(home))
+    areas = {
+        "home": {"path": "$AREA", "kind": "home", "read_only": True},
+        "other": {"path": "$NOT_SET_HERE", "read_only": True},
+    }
+    site = profile(storage=areas, batch={"run_dir": str(tmp_path / "scratch")})
+    options = replace(submit_options(Choices(), site, here=True), preflight=False)
+    job = (await prepare(path, options, runner, None)).job
+    assert job.run_dir.startswith(f"{tmp_path}/scratch/a/")
+    assert job.isolated, "what it writes beside itself goes to the run"
+    beside = write_notebook(tmp_path / "home2" / "a.ipynb", ["open('a.txt', 'w')"])
+    usual = (await prepare(beside, options, runner, None)).job
+    assert usual.run_dir.startswith(f"{tmp_path}/home2/") and not usual.isolated
+    nowhere = submit_options(Choices(), profile(storage=areas), here=True)
+    with pytest.raises(UsageError, match=r"can only read \$AREA") as caught:
+        await prepare(path, replace(nowhere, preflight=False), runner, None)
+    assert "[batch] run_dir" in caught.value.hint
+    guessed = profile(storage=areas, confidence={"storage.home.read_only": "unsure"})
+    assert submit_options(Choices(), guessed, here=True).read_only == ("$NOT_SET_HERE",)
 
 
 async def test_a_sweep_keeps_to_the_jobs_of_one_person(tmp_path: Path, runner: LocalRunner) -> None:
