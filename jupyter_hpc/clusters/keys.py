@@ -224,7 +224,13 @@ KEYS: tuple[Key, ...] = (
         ("yes", "no", "proxy", "unknown"),
     ),
     Key("jupyter", "port", "port", "Port on the laptop; else one is chosen once and kept."),
-    Key("jupyter", "root_dir", "text", "Folder that JupyterLab shows; else the home folder."),
+    Key(
+        "jupyter",
+        "root_dir",
+        "text",
+        "Folder that JupyterLab shows; may begin with `~` or a variable such as `$SCRATCH`. Else, "
+        "or where that is not set, the home folder.",
+    ),
     Key("jupyter", "command", "argv", "Command that starts JupyterLab.", ("jupyter", "lab")),
     Key(
         "jupyter",

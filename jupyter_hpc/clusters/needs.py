@@ -44,7 +44,7 @@ _NEEDS = {
     "tamia": ("allocation.gpus", "limits.whole_nodes"),
     "trillium": (
         *("presets.max_gpus", "limits.max_time", "limits.gpu_counts", "slurm.partition_rule"),
-        *("batch.run_dir", "storage.read_only"),
+        *("batch.run_dir", "jupyter.root_dir", "storage.read_only"),
     ),
     "ulysses": (
         *("login.host", "login.network", "limits.max_nodes", "limits.max_gpus"),

@@ -202,6 +202,7 @@ FACTS: dict[str, dict[str, Any]] = {
         "presets.trial.max_time": "02:00:00",
         "presets.trial.max_gpus": 1,
         "batch.run_dir": "$SCRATCH/jupyter-hpc",
+        "jupyter.root_dir": "$SCRATCH",
         "storage.home.read_only": True,
         "storage.project.read_only": True,
     },

@@ -106,10 +106,16 @@ class Node:
         ([], "no-lab", "", "no-lab was not found on the node"),
         (["PATH=$TOOLS"], "my-lab", "", "a Python of 3.9 or newer was not found"),
         ([], "my-lab", "/no/such/folder", "folder /no/such/folder does not exist"),
+        (["export AREA=/no/such"], "my-lab", "$AREA/a b", "folder /no/such/a b does not exist"),
+        (["AREA=/no/such"], "my-lab", "${AREA}", "folder /no/such does not exist"),
+        (["HOME=/no/such"], "my-lab", "~/x", "folder /no/such/x does not exist"),
+        (["HOME=/no/home"], "my-lab", "$NOT_SET/x", "folder /no/home does not exist"),
+        ([], "my-lab", "$(id)/x", "folder $(id)/x does not exist"),
     ],
     ids=[
         *("environment", "exit", "set -e", "set -u", "unknown", "return", "path", "trap"),
         *("jupyter", "python", "root"),
+        *("root of a variable", "root of braces", "root at home", "root not set", "root no code"),
     ],
 )
 async def test_launch_says_what_is_explained(

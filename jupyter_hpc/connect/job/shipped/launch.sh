@@ -6,7 +6,7 @@
 #
 # SESSION  folder with environment.sh, relay.py, start.py, cgroup.py, secret, profile.json, nodes;
 #          for TCP also relay.pem
-# ROOT     the folder that JupyterLab shows ("" for the home folder)
+# ROOT     the folder that JupyterLab shows ("" for the home folder); may begin with $VARIABLE
 # TCP      "tcp" if the relay shall also listen on a port (--via direct), else ""
 #
 # It tells its story in files of SESSION, each written whole: `line` while an environment
@@ -238,6 +238,19 @@ ipython=${IPYTHONDIR:-$HOME/.ipython}
 if [ -n "$no_home" ] && [ ! -w "$ipython" ]; then
     mkdir "$private/ipython" && export IPYTHONDIR="$private/ipython"
 fi
+# `$SCRATCH/work` begins with a variable of this place; where it is not set, home has to do.
+case $root in
+    '~' | '~/'*) root=$HOME${root#'~'} ;;
+    '$'*)
+        name=${root%%/*}
+        rest=${root#"$name"}
+        name=${name#'$'} name=${name#'{'} name=${name%'}'}
+        case $name in
+            '' | *[!A-Za-z0-9_]*) ;;
+            *) eval "root=\${$name:-}" && root=${root:+$root$rest} ;;
+        esac
+        ;;
+esac
 [ -n "$root" ] || root=$HOME
 cd "$root" || give_up root "root=$root"
 
