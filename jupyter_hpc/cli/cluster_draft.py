@@ -94,6 +94,7 @@ def _facts(host: str, found: Survey, node: NodeFacts | None) -> Facts:
         partitions=found.partitions,
         accounts=found.accounts,
         qos=found.qos,
+        select_type=found.select_type,
         modules=shell.modules,
         variables=shell.variables,
         programs=shell.programs,

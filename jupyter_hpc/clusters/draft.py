@@ -37,6 +37,7 @@ class Facts:
     partitions: Sequence[Partition] = ()
     accounts: Sequence[Association] = ()
     qos: Sequence[Qos] = ()
+    select_type: str = ""  #: who hands out parts of nodes: "cons_tres" and the like, as told
     modules: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     programs: Mapping[str, str] = field(default_factory=dict)
@@ -141,11 +142,28 @@ def _slurm(facts: Facts) -> list[str]:
     if typed:
         kinds = dict.fromkeys(gpu.type for each in facts.partitions for gpu in each.gpus)
         lines.append(_note(f"GPU types, in Slurm's spelling: {_list(kinds)}"))
-    lines.append(_pair("gpu_flag", "gpus-per-node"))
+    lines += _gpu_flag(facts)
     if any(each.gpus for each in facts.partitions):
         lines.append(_pair("partition_rule", "ask"))
     lines += [_pair("account_rule", "ask")] if several else []
     return [*lines, _pair("poll_seconds", 60)]
+
+
+def _gpu_flag(facts: Facts) -> list[str]:
+    """Which option asks for GPUs: Slurm takes --gpus-per-node with cons_tres only."""
+    if facts.select_type and facts.select_type != "cons_tres":
+        return [
+            _note(f"Slurm takes no --gpus here (SelectType is {facts.select_type})."),
+            _pair("gpu_flag", "gres"),
+        ]
+    said = []
+    if not facts.select_type:
+        said.append(_note('Where Slurm refuses it: gpu_flag = "gres", which every Slurm takes.'))
+    elif facts.partitions and not any(each.gpus for each in facts.partitions):
+        said.append(_note('Where nodes have GPUs that Slurm does not count: gpu_flag = "none"'))
+    else:
+        said.append(_note('Slurm takes it here; where the site\'s guide says --gres: "gres"'))
+    return [*said, _pair("gpu_flag", "gpus-per-node")]
 
 
 def _environment(facts: Facts) -> list[str]:
@@ -181,7 +199,8 @@ def _jupyter(facts: Facts) -> list[str]:
             _pair("transport", "auto" if facts.transport == "ssh" else facts.transport),
         ]
     return [
-        _note("Every way to the node is tried at the first connect."),
+        _note("Whether nodes take SSH needs a job: jupyter-hpc clusters new --job"),
+        _note("Without that, every way to the node is tried at the first connect."),
         _pair("transport", "auto"),
     ]
 

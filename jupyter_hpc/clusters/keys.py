@@ -183,6 +183,12 @@ KEYS: tuple[Key, ...] = (
         "optional",
         ("optional", "ask", "required"),
     ),
+    Key(
+        "slurm",
+        "account_prefix",
+        "word",
+        "What the accounts begin with that work here; others are not offered beside them.",
+    ),
     Key("slurm", "poll_seconds", "seconds", "Seconds between two looks at the queue.", 60),
     Key(
         "slurm",

@@ -25,7 +25,7 @@ _NEEDS = {
         *("environment.modules", "jupyter.transport"),
     ),
     "mlp": (
-        *("login.renew", "environment.unset", "partitions.max_time"),
+        *("login.jump", "login.renew", "environment.unset", "partitions.max_time"),
         *("storage.kind", "storage.shared", "storage.note"),
     ),
     "narval": (
@@ -37,11 +37,11 @@ _NEEDS = {
     ),
     "rorqual": ("allocation.local_disk", "storage.size_option"),
     "snellius": (
-        *("login.jump", "login.max_attempts", "login.refused", "allocation.constraint"),
+        *("login.max_attempts", "login.refused", "allocation.constraint"),
         *("allocation.cpus", "partitions.note", "budget.unit", "budget.rates"),
         *("budget.remaining", "budget.warn_below"),
     ),
-    "tamia": ("allocation.gpus", "limits.whole_nodes"),
+    "tamia": ("allocation.gpus", "limits.whole_nodes", "slurm.account_prefix"),
     "trillium": (
         *("presets.max_gpus", "limits.max_time", "limits.gpu_counts", "slurm.partition_rule"),
         *("batch.run_dir", "jupyter.root_dir", "storage.read_only"),

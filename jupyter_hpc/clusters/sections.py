@@ -105,6 +105,7 @@ class SlurmSettings:
     gpu_flag: str = "gpus"
     partition_rule: str = "optional"
     account_rule: str = "optional"
+    account_prefix: str | None = None
     poll_seconds: int = 60
     prefix: tuple[str, ...] = ()
 

@@ -46,6 +46,7 @@ def salloc_argv(request: Request) -> list[str]:
     return ["salloc", "--no-shell", *request_options(request)]
 
 
+_SELECT = re.compile(r"^SelectType\s*= ?(?:select/)?(?P<name>\S+)", re.MULTILINE)
 _INACTIVE = re.compile(r"^InactiveLimit\s*= ?(?P<seconds>\d+)", re.MULTILINE)
 
 
@@ -61,6 +62,15 @@ def read_inactive_limit(config: str) -> int:
     """
     found = _INACTIVE.search(config)
     return int(found["seconds"]) if found else 0
+
+
+def read_select_type(config: str) -> str:
+    """Who hands out nodes and their parts, such as `cons_tres`; "" if that is not told.
+
+    Only cons_tres takes --gpus and its relatives; with any other, --gres is the one way.
+    """
+    found = _SELECT.search(config)
+    return found["name"] if found else ""
 
 
 # (pattern, state it leads to); wording identical from 17.11 to 26.05. A state of

@@ -309,6 +309,11 @@ class SlurmClient:
         done = await self._ask(allocate.config_argv())
         return allocate.read_inactive_limit(done.stdout)
 
+    async def select_type(self) -> str:
+        """Who hands out nodes and their parts, such as `cons_tres`; "" if that is not told."""
+        done = await self._ask(allocate.config_argv())
+        return allocate.read_select_type(done.stdout)
+
     async def explain_rejection(self, request: Request, said: str) -> HpcError:
         """What salloc or sbatch said, in words, with what this cluster allows instead."""
         unavailable = failure(Completed(("sbatch",), 1, "", said))

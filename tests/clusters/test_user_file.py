@@ -174,5 +174,28 @@ def test_a_draft_of_everything_and_of_nothing_is_a_profile() -> None:
     assert values["storage"]["scratch"]["path"] == "$SCRATCH"
     assert values["storage"]["home"]["quota_format"] == "diskusage_report"
     assert "# gpu: 12:00:00, 4 nodes, up to 2 A40 in a node" in text and "\x1b" not in text
-    bare = check_profile(parse_toml(draft(Facts("h"), {"host": "h"}), "draft"), "draft")
+    text = draft(Facts("h"), {"host": "h"})
+    bare = check_profile(parse_toml(text, "draft"), "draft")
+    for what in ("nodes reach the Internet", "nodes take SSH"):
+        assert f"# Whether {what} needs a job: jupyter-hpc clusters new --job\n" in text
     assert bare["allocation"]["gpus"] == 0 and "partition_rule" not in bare["slurm"]
+
+
+@pytest.mark.parametrize(
+    ("select_type", "gpus", "flag", "said"),
+    [
+        ("cons_tres", True, "gpus-per-node", "guide says --gres"),
+        ("cons_tres", False, "gpus-per-node", 'gpu_flag = "none"'),
+        ("cons_res", True, "gres", "SelectType is cons_res"),
+        ("linear", True, "gres", "SelectType is linear"),
+        ("", True, "gpus-per-node", 'gpu_flag = "gres"'),
+    ],
+)
+def test_a_draft_asks_for_gpus_as_this_slurm_takes_it(
+    select_type: str, gpus: bool, flag: str, said: str
+) -> None:
+    has = [GpuCount("A40", 2)] if gpus else []
+    facts = Facts("h", partitions=[partition("a", *has)], select_type=select_type)
+    text = draft(facts, {"host": "h"})
+    assert check_profile(parse_toml(text, "draft"), "draft")["slurm"]["gpu_flag"] == flag
+    assert said in text

@@ -197,3 +197,9 @@ def test_the_inactive_limit_is_read(limit: int) -> None:
 
 def test_a_site_that_does_not_say_has_no_limit() -> None:
     assert allocate.read_inactive_limit("") == 0
+
+
+def test_who_hands_out_gpus_is_read() -> None:
+    old = "SelectType              = select/linear\nSelectTypeParameters    = CR_CORE\n"
+    assert allocate.read_select_type(old) == "linear"
+    assert allocate.read_select_type("SelectTypeParameters = CR_CORE\n") == ""

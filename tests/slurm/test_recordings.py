@@ -24,7 +24,9 @@ def test_every_answer_is_read(release: str) -> None:
 
 
 def test_the_configuration() -> None:
-    assert allocate.read_inactive_limit(recording("scontrol-config").stdout) == 0
+    config = recording("scontrol-config").stdout
+    assert allocate.read_inactive_limit(config) == 0
+    assert allocate.read_select_type(config) == "cons_tres"
 
 
 def test_the_gpus_of_a_node() -> None:

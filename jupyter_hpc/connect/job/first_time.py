@@ -117,6 +117,8 @@ class FirstTime:
         shell = await self._shell(profile)
         if shell is not None and shell.account:
             return None  # their own variables name one
+        begin = profile.slurm.account_prefix or ""
+        names = {name: None for name in names if name.startswith(begin)} or names
         values = {name: {"allocation.account": name} for name in names}
         return Offer("account", "--account", dict.fromkeys(names, ""), values)
 

@@ -54,6 +54,7 @@ class Survey:
     accounts: tuple[Association, ...]
     qos: tuple[Qos, ...]
     shell: ShellFacts
+    select_type: str = ""  #: `cons_tres` and the like
     unknown: tuple[str, ...] = ()
 
 
@@ -69,15 +70,22 @@ async def survey(runner: Runner) -> Survey:
             unknown.append(f"{what}: {error.message}")
             return otherwise
 
-    release, partitions, accounts, qos, shell = await together(
+    release, partitions, accounts, qos, shell, select_type = await together(
         known("Slurm's release", _release(slurm), None),
         known("partitions", slurm.partitions(), []),
         known("accounts", slurm.associations(), []),
         known("QOS", slurm.qos(), []),
         known("the login shell", shell_facts(runner, modules=True), ShellFacts()),
+        known("how GPUs are asked for", slurm.select_type(), ""),
     )
     return Survey(
-        release, tuple(partitions), tuple(accounts), tuple(qos), shell, tuple(sorted(unknown))
+        release,
+        tuple(partitions),
+        tuple(accounts),
+        tuple(qos),
+        shell,
+        select_type,
+        tuple(sorted(unknown)),
     )
 
 

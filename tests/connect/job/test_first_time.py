@@ -164,6 +164,14 @@ async def test_accounts_are_asked_for_where_there_are_several(site: Site) -> Non
     assert (await site.settle("narval", NoPrompter())).allocation.account is None, "their variable"
 
 
+async def test_only_accounts_that_work_there_are_offered(site: Site) -> None:
+    site.accounts = ["def-prof_gpu", "aip-prof_cpu", "aip-prof_gpu", "rrg-lab_gpu"]
+    assert (await site.settle("tamia", NoPrompter())).allocation.account == "aip-prof"
+    user_file("tamia").unlink()
+    site.accounts = ["def-prof", "rrg-lab"]  # then the site will say what is wrong
+    assert (await site.settle("tamia", Answers("rrg-lab"))).allocation.account == "rrg-lab"
+
+
 async def test_a_rule_that_is_only_guessed_stops_nobody(site: Site) -> None:
     site.accounts = ["a", "b"]
     profile = await site.settle("snellius", NoPrompter())
