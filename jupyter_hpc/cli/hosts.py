@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from jupyter_hpc.cli.unattended import UnattendedLogin
 from jupyter_hpc.clusters import Login, Profile, load
 from jupyter_hpc.connect.job.request import find_profile
-from jupyter_hpc.connect.session.client import ask_manager
 from jupyter_hpc.connect.session.store import Records, SessionRecord
 from jupyter_hpc.connect.ssh.openssh.alone import LoginAlone, NotAlone
 from jupyter_hpc.errors import (
@@ -57,6 +56,13 @@ class Host:
     here: bool
 
 
+def _ask(record: SessionRecord, action: str, *given: Any, timeout: float) -> dict[str, Any]:
+    """ask_manager, whose HTTP most commands do not need: only those of an open session."""
+    from jupyter_hpc.connect.session.client import ask_manager
+
+    return ask_manager(record, action, *given, timeout=timeout)
+
+
 class SessionRunner:
     """Runs commands through the manager of a session that is open on this laptop.
 
@@ -86,7 +92,7 @@ class SessionRunner:
 
     def _share(self, wanted: dict[str, str], timeout: float) -> dict[str, Any]:
         try:
-            answer = ask_manager(self._record, "share", wanted, timeout=timeout + 15)
+            answer = _ask(self._record, "share", wanted, timeout=timeout + 15)
         except Unreachable as error:
             raise _NotRun(error.message, error.hint) from error
         if answer.get("away"):
@@ -103,7 +109,7 @@ class SessionRunner:
                 file.flush()
                 asked["stdin_file"] = file.name
             try:
-                answer = ask_manager(self._record, "run", asked, timeout=timeout + 15)
+                answer = _ask(self._record, "run", asked, timeout=timeout + 15)
             except Unreachable as error:
                 if isinstance(error.__cause__, ConnectionRefusedError):
                     raise _NotRun(error.message, error.hint) from error
@@ -332,7 +338,7 @@ def _leads_to(record: SessionRecord, profile: Profile) -> bool:
 def _is_there(record: SessionRecord) -> bool:
     """Whether the manager answers, and its session is not over."""
     try:
-        state = ask_manager(record, "status", timeout=_MANAGER_SECONDS).get("state")
+        state = _ask(record, "status", timeout=_MANAGER_SECONDS).get("state")
     except ConnectError:
         return False
     return state != "ended"

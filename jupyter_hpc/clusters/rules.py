@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_hpc.clusters.sections import Allocation, Limits, PartitionRules, Preset
 from jupyter_hpc.errors import UsageError
-from jupyter_hpc.slurm.models import Partition
 from jupyter_hpc.slurm.units import parse_walltime
 
 if TYPE_CHECKING:
     from jupyter_hpc.clusters.profile import Profile
+    from jupyter_hpc.slurm.models import Partition
 
 
 #: What a partition and a whole cluster have in common.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jupyter_hpc.clusters.values import CLUSTER, duration_seconds
-from jupyter_hpc.slurm.cost import Rates
+from jupyter_hpc.slurm.rates import Rates
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_hpc.slurm.cost import GPU_TYPES, HOURS, PARTITIONS
+from jupyter_hpc.slurm.rates import GPU_TYPES, HOURS, PARTITIONS
 from jupyter_hpc.text import printable
 
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*|\[[0-9A-Fa-f:.%a-z]+\]")

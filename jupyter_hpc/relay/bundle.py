@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import pkgutil
 from collections.abc import Sequence
-from importlib import resources
 
 #: In the order in which they build on each other.
 MODULES = (
@@ -39,10 +39,16 @@ def relay_source() -> str:
 
 def joined(package: str, modules: Sequence[str], title: str) -> str:
     """These modules of a package, which build on each other in this order, as one file."""
-    folder = resources.files(package)
-    parts = [_body(folder.joinpath(f"{name}.py").read_text("utf-8")) for name in modules]
+    parts = [_body(_source(package, name)) for name in modules]
     header = f'"""{title}"""\n\nfrom __future__ import annotations\n\n'
     return header + "\n\n".join(parts)
+
+
+def _source(package: str, module: str) -> str:
+    data = pkgutil.get_data(package, f"{module}.py")  # importlib.resources brings tempfile along
+    if data is None:
+        raise FileNotFoundError(f"{package} has no {module}.py")
+    return data.decode("utf-8")
 
 
 def _body(source: str) -> str:

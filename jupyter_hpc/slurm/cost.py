@@ -1,29 +1,17 @@
-"""What a job costs in the budget of its cluster, where the profile knows the rates.
-
-The table of rates is that of a profile (`[budget.rates]`); its keys are named here, and the
-profile's schema takes them from here.
-"""
+"""What a job costs in the budget of its cluster, where the profile knows the rates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from jupyter_hpc.slurm.advice import chosen_partitions
 from jupyter_hpc.slurm.models import FinishedJob, Job, Partition, Request
+from jupyter_hpc.slurm.rates import GPU_TYPES, HOURS, PARTITIONS
+from jupyter_hpc.slurm.rates import Rates as Rates
 from jupyter_hpc.slurm.states import Phase
 from jupyter_hpc.slurm.units import parse_walltime
-
-#: What has a price by the hour, in the order in which a price is looked for: a job with GPUs is
-#: charged by them where they have one, else by its CPUs, else by its nodes.
-HOURS = ("gpu_hour", "cpu_hour", "node_hour")
-#: The table of prices of a GPU by its type; they come before `gpu_hour`.
-GPU_TYPES = "gpu_types"
-#: Tables of HOURS by partition; they come before everything else.
-PARTITIONS = "partitions"
-
-Rates = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from jupyter_hpc.errors import UsageError
-from jupyter_hpc.slurm.models import GpuCount
 from jupyter_hpc.text import printable
+
+if TYPE_CHECKING:  # whoever reads times and sizes alone does without its many classes
+    from jupyter_hpc.slurm.models import GpuCount
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -211,6 +214,8 @@ class Tres:
 @lru_cache(maxsize=1024)
 def read_tres(text: str) -> Tres:
     """A TRES list; entries that are no KEY=VALUE are ignored."""
+    from jupyter_hpc.slurm.models import GpuCount
+
     pairs = dict(
         (key.strip(), value.strip())
         for key, separator, value in (part.partition("=") for part in text.split(","))
@@ -240,6 +245,8 @@ def read_gpus(text: str) -> tuple[GpuCount, ...]:
 
 def gpu_counts(resources: Iterable[Gres]) -> tuple[GpuCount, ...]:
     """GPUs per type of a GRES list, in which every entry counts for itself."""
+    from jupyter_hpc.slurm.models import GpuCount
+
     counts: dict[str, int] = {}
     for gres in resources:
         if gres.name == "gpu":

@@ -66,7 +66,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer
         def ask(record: SessionRecord, action: str, *rest: Any, timeout: float) -> dict[str, Any]:
             return answers(action)
 
-        monkeypatch.setattr(hosts, "ask_manager", ask)
+        monkeypatch.setattr("jupyter_hpc.connect.session.client.ask_manager", ask)
         monkeypatch.setattr(login, "open_login", open_login)
 
     return install

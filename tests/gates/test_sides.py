@@ -92,6 +92,24 @@ def test_node_side_loads_without_ssh(tmp_path: Path) -> None:
     assert "jupyter_hpc.node.app" in loaded
 
 
+def test_copying_files_begins_without_what_it_does_not_need(tmp_path: Path) -> None:
+    """More than half of the time of a small transfer is its start."""
+    names = [f"jupyter_hpc.cli.{name}" for name in ("main", "files", "hosts", "unattended")]
+    names.append("jupyter_hpc.relay.bundle")
+    code = "import importlib, sys; [*map(importlib.import_module, sys.argv[1:])]; "
+    result = subprocess.run(
+        [sys.executable, "-c", f"{code}print(*sys.modules)", *names],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+    )
+    loaded = set(result.stdout.split())
+    assert "jupyter_hpc.connect.files.transfer" in loaded, result.stderr
+    slow = ("asyncssh", "http.client", "importlib.resources", "jupyter_hpc.slurm.models")
+    assert not loaded & {*slow, "jupyter_hpc.slurm.advice"}
+
+
 def test_a_blocked_module_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="No module named 'asyncssh'"):
         import_without(("asyncssh",), ["asyncssh"], tmp_path)

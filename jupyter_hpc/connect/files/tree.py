@@ -11,7 +11,6 @@ import errno
 import hashlib
 import os
 import re
-import secrets
 import stat
 import sys
 from typing import Any, Union
@@ -98,7 +97,7 @@ class Tree:
         self._open: tuple[str, Folder] | None = None
         #: A folder that was not there when it was last looked for.
         self._missing: str | None = None
-        self._new_name = f".jhpc-{secrets.token_hex(8)}.part"
+        self._new_name = f".jhpc-{os.urandom(8).hex()}.part"
 
     def close(self) -> None:
         if self._open is not None:

@@ -6,14 +6,16 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_hpc.clusters import Allocation, Profile, load
 from jupyter_hpc.clusters.schema import check_options
 from jupyter_hpc.clusters.sections import decided
 from jupyter_hpc.connect.options import ConnectOptions
 from jupyter_hpc.errors import ProfileError
-from jupyter_hpc.slurm.models import Job, Request
+
+if TYPE_CHECKING:  # its many classes take as long as all of a profile, which is all that push needs
+    from jupyter_hpc.slurm.models import Job, Request
 
 #: What the names of all our sessions' jobs begin with; the session's own name follows.
 _PREFIX = "jupyter-hpc-"
@@ -130,6 +132,8 @@ def is_check(job_name: str) -> bool:
 
 def request_for(profile: Profile, allocation: Allocation, name: str) -> Request:
     """The allocation of a profile as a request to Slurm."""
+    from jupyter_hpc.slurm.models import Request
+
     return Request(
         name=name,
         partition=allocation.partition,

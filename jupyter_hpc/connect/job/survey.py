@@ -70,13 +70,15 @@ async def survey(runner: Runner) -> Survey:
             unknown.append(f"{what}: {error.message}")
             return otherwise
 
-    release, partitions, accounts, qos, shell, select_type = await together(
-        known("Slurm's release", _release(slurm), None),
+    (release, select_type), partitions, accounts, qos, shell = await together(
+        together(
+            known("Slurm's release", _release(slurm), None),
+            known("how GPUs are asked for", slurm.select_type(), ""),
+        ),
         known("partitions", slurm.partitions(), []),
         known("accounts", slurm.associations(), []),
         known("QOS", slurm.qos(), []),
         known("the login shell", shell_facts(runner, modules=True), ShellFacts()),
-        known("how GPUs are asked for", slurm.select_type(), ""),
     )
     return Survey(
         release,

@@ -89,6 +89,7 @@ def _config(controller: Controller) -> str:
         "InactiveLimit": "0 sec",
         "KillWait": f"{inventory.kill_wait:.0f} sec",
         "MinJobAge": f"{inventory.min_job_age:.0f} sec",
+        "SelectType": "select/cons_tres",
         "SLURM_VERSION": VERSIONS[controller.inventory.slurm],
         "SlurmctldHost[0]": inventory.login,
     }

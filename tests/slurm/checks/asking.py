@@ -24,6 +24,10 @@ async def allocations_without_a_shell_live(bench: Bench) -> None:
     assert await bench.client.inactive_limit() == 0
 
 
+async def gpus_are_asked_for_by_their_own_options(bench: Bench) -> None:
+    assert await bench.client.select_type() == "cons_tres"
+
+
 async def one_row_of_the_queue(bench: Bench) -> None:
     job_id = await bench.submit(
         name=NAME, comment="a=b c|d, e", account="research", qos="normal", time="1:30:00",
