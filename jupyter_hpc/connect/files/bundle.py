@@ -8,7 +8,7 @@ from functools import cache
 from jupyter_hpc.relay.bundle import joined
 
 #: In the order in which they build on each other.
-_MODULES = ("frames", "tree", "listing", "sender", "receiver", "agent")
+_MODULES = ("frames", "tree", "listing", "sender", "summing", "receiver", "agent")
 
 #: The lowest Python that all of it is tested with.
 LOWEST_PYTHON = (3, 9)

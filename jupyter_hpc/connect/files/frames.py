@@ -131,7 +131,9 @@ class Wire:
         self._close = close
         self._waiting: list[bytes] = []
         self._size = 0
-        self._received = self._sent = memoryview(b"")
+        self._sent = memoryview(b"")
+        #: In turns, so that a block can still be summed while the next one comes.
+        self._received = [memoryview(b""), memoryview(b"")]
 
     def close(self) -> None:
         """The thread that used it is done with it."""
@@ -183,15 +185,19 @@ class Wire:
             raise Broken("the other end is gone") from error
 
     def receive(self) -> tuple[bytes, Data]:
-        """The next frame; the content of a data frame is valid until the next. Raises Broken."""
+        """The next frame; the content of a data frame is valid until the next but one.
+
+        Raises Broken.
+        """
         kind, length = _HEAD.unpack(self._exactly(_HEAD.size))
         if length > (BLOCK_BYTES if kind == DATA else MAX_FRAME_BYTES):
             raise Broken("a frame is too long")
         if kind != DATA:
             return kind, self._exactly(length)
-        if not self._received:
-            self._received = memoryview(bytearray(BLOCK_BYTES))
-        room = self._received[:length]
+        self._received.reverse()
+        if not self._received[0]:
+            self._received[0] = memoryview(bytearray(BLOCK_BYTES))
+        room = self._received[0][:length]
         if length and self._reader.readinto(room) != length:
             raise Broken("the connection has ended")
         return kind, room

@@ -33,6 +33,7 @@ from jupyter_hpc.connect.files.frames import (
     Wire,
 )
 from jupyter_hpc.connect.files.listing import Entry
+from jupyter_hpc.connect.files.summing import Summing
 from jupyter_hpc.connect.files.tree import (
     BadName,
     Tree,
@@ -235,7 +236,7 @@ class Receiver:
         except OSError as error:
             self._fail(wire, index, reason(error))
         self._tell(index, offset, kept=True)
-        size = offset
+        size, sum_ = offset, Summing(digest)
         try:
             while True:
                 kind, payload = wire.receive()
@@ -246,14 +247,15 @@ class Receiver:
                     raise Broken("more came than was announced")
                 if index in self.failed:
                     continue
+                sum_.update(payload)  # while it is written, and the next one comes
                 try:
                     _write(fd, payload)
                 except OSError as error:
                     self._fail(wire, index, reason(error))
-                digest.update(payload)
                 self._tell(index, len(payload))
-            self._end(wire, index, fd, size, kind, payload, digest.digest())
+            self._end(wire, index, fd, size, kind, payload, sum_.digest())
         finally:
+            sum_.close()
             if fd >= 0:
                 with contextlib.suppress(OSError):
                     self._tie(fd, entry)
