@@ -13,8 +13,9 @@ import pytest
 from jupyter_hpc.clusters import Profile
 from jupyter_hpc.clusters.profile import build
 from jupyter_hpc.clusters.schema import check_profile
-from jupyter_hpc.slurm.cost import HOURS, Rates, cost_of_time, cost_so_far, finished_cost, job_cost
+from jupyter_hpc.slurm.cost import Rates, cost_of_time, cost_so_far, finished_cost, job_cost
 from jupyter_hpc.slurm.models import GpuCount, Partition, Request
+from jupyter_hpc.slurm.rates import HOURS
 from tests.node.worlds import finished_job, job
 
 #: Python 3.10 has it under its old name.

@@ -18,7 +18,7 @@ class Slow:
         self.seen = hashlib.sha256()
 
     def update(self, block: Data) -> None:
-        time.sleep(0.02)
+        time.sleep(0.02)  # sleep: the block is read late
         self.seen.update(block)
 
     def digest(self) -> bytes:
@@ -36,9 +36,9 @@ def test_no_block_is_overwritten_before_it_is_summed() -> None:
     before = threading.active_count()
     summing = Summing(Slow())
     for _ in blocks:
-        kind, block = here.receive()
+        kind, arrived = here.receive()
         assert kind == DATA
-        summing.update(block)
+        summing.update(arrived)
     assert summing.digest() == hashlib.sha256(b"".join(blocks)).digest()
     summing.close()
     assert threading.active_count() == before

@@ -211,7 +211,8 @@ async def unknown_options_are_errors(bench: Bench) -> None:
 
 
 CHECKS = (
-    version, allocations_without_a_shell_live, one_row_of_the_queue, jobs_by_name,
+    version, allocations_without_a_shell_live, gpus_are_asked_for_by_their_own_options,
+    one_row_of_the_queue, jobs_by_name,
     detail_of_a_job, what_a_running_job_has_used, unknown_jobs,
     no_job_has_the_number_0, personal_filters_do_not_hide_jobs, what_is_free, partitions,
     nodes, accounts_and_limits, when_it_may_start, unknown_options_are_errors,

@@ -240,7 +240,7 @@ if [ -n "$no_home" ] && [ ! -w "$ipython" ]; then
 fi
 # `$SCRATCH/work` begins with a variable of this place; where it is not set, home has to do.
 case $root in
-    '~' | '~/'*) root=$HOME${root#'~'} ;;
+    \~ | \~/*) root=$HOME${root#\~} ;;
     '$'*)
         name=${root%%/*}
         rest=${root#"$name"}
