@@ -245,6 +245,6 @@ async def test_a_chain_of_a_training_that_would_begin_at_zero_is_refused(
     found = (await prepared("train.py", chain=2)).findings
     (refused,) = [each for each in found if each.check == "checkpoints"]
     assert refused.severity == "error" and "run.batches(loader)" in refused.hint
-    (folder / "train.py").write_text("from jupyter_hpc.training import Run\n" + code)
+    (folder / "train.py").write_text(f"from jupyter_hpc.training import Run\n{code}Run()\n")
     found = (await prepared("train.py", chain=2)).findings
     assert not [each for each in found if each.check == "checkpoints"]
