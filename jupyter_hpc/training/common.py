@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextvars import ContextVar
 from typing import Any
 
 from jupyter_hpc.errors import UsageError
+
+#: How long a process waits for another one, where `distributed(timeout=…)` has said it.
+peer_seconds: ContextVar[float | None] = ContextVar("peer_seconds", default=None)
 
 _UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.training.common import number, processors, say, torch_module
+from jupyter_hpc.training.randomness import random_states, set_random_states
 
 #: Libraries that would wait for an answer of the Internet.
 OFFLINE = {
@@ -53,19 +55,30 @@ def prepare(*, tf32: bool | None = None, offline: bool = False) -> Any:
         torch.backends.cudnn.allow_tf32 = tf32
         said.append("TF32 on: faster, 10 bits of precision" if tf32 else "TF32 off")
     if offline:
+        late = "" if os.environ.get("HF_HUB_OFFLINE") else _asks_already()
         os.environ.update({name: os.environ.get(name, value) for name, value in OFFLINE.items()})
-        said.append("hubs offline")
+        said.append(f"hubs offline{late}")
     found = device()
     say(", ".join([str(found), *said]))
     return found
 
 
+def _asks_already() -> str:
+    """Hugging Face's packages read the switch when they are imported."""
+    for name in ("huggingface_hub", "datasets", "transformers"):
+        if name in sys.modules:
+            return f", but {name} was imported before, and asks on: this has to come first"
+    return ""
+
+
 def largest_batch(step: Callable[[int], Any], start: int = 1, limit: int = 65_536) -> int:
     """The largest size, up to `limit`, for which `step(size)` has enough memory.
 
-    `step` does what the training does with one batch: forward, backward, optimizer.
+    `step` does what the training does with one batch: forward, backward, optimizer. So it trains
+    what it is given: make that anew for the training. Random states are as they were before.
     """
     torch = torch_module()
+    states = random_states()
 
     def fits(size: int) -> bool:
         try:
@@ -76,6 +89,7 @@ def largest_batch(step: Callable[[int], Any], start: int = 1, limit: int = 65_53
                 raise
             return False
         finally:
+            set_random_states(states)
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
@@ -91,7 +105,9 @@ def largest_batch(step: Callable[[int], Any], start: int = 1, limit: int = 65_53
     while bad - good > max(1, good // 16):  # the last percents are not worth their trials
         middle = (good + bad) // 2
         good, bad = (middle, bad) if fits(middle) else (good, middle)
-    say(f"the largest batch that fits is {good}" + (", the limit" if good == limit else ""))
+    limited = ", the limit" if good == limit else ""
+    say(f"the largest batch that fits is {good}{limited}; the trials have trained their model, so "
+        "make it anew")  # fmt: skip
     return good
 
 

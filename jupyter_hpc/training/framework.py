@@ -6,9 +6,7 @@ own checkpoints; here they get a name only when they are whole.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,8 +19,14 @@ from jupyter_hpc.training.common import number, say, seconds
 from jupyter_hpc.training.processes import Processes
 from jupyter_hpc.training.run import GO_ON, Run
 from jupyter_hpc.training.signals import EndSignals
-from jupyter_hpc.training.store import CheckpointStore, checksum
-from jupyter_hpc.training.tracking import Metrics, name_run, note_trackers, tracked_runs
+from jupyter_hpc.training.store import CheckpointStore, checksum, not_saved
+from jupyter_hpc.training.tracking import (
+    Metrics,
+    forget_run,
+    name_run,
+    note_trackers,
+    tracked_runs,
+)
 
 
 class FrameworkRun:
@@ -40,6 +44,8 @@ class FrameworkRun:
         plain = Run(folder=folder, keep=keep)
         self.folder, self.log_dir = plain.folder, plain.log_dir
         self.id, self._found, self._saved = "", "", ""
+        #: Whether the last checkpoint is whole, as far as there was one.
+        self._is_saved, self._named = True, dict[str, str]()
         #: Whether this part ends after the checkpoint that is wanted now.
         self.is_over = False
         self._by_term, self._began, self._is_open = False, False, False
@@ -48,7 +54,6 @@ class FrameworkRun:
         self._metrics = Metrics(self.log_dir.parent, None)
         self._signals: EndSignals | None = None
         self._group: Processes | None = None
-        self._trackers = self.folder / ".run" / "trackers.json"
 
     def __enter__(self) -> FrameworkRun:
         self.open()
@@ -77,7 +82,7 @@ class FrameworkRun:
             self._store.open()
             self._is_open = True
             self.id = self._store.run_id()
-            name_run(self.id, self._trackers)
+            self._named = name_run(self.id, self.folder)
 
     def listen(self) -> None:
         """Hear USR1 and TERM from now on, beside whoever does already."""
@@ -95,11 +100,14 @@ class FrameworkRun:
     def close(self) -> None:
         """Give the signals back, and let others have the folder."""
         self.stop_listening()
-        self._is_open = False
+        self._is_open, self._group = False, None
         self._store.close()
+        forget_run(self._named)
 
     def set_done(self, done: bool) -> None:
-        """Say that there is no more to do, or take it back."""
+        """Say that there is no more to do, or take it back; HpcError if the end was not saved."""
+        if done and not self._is_saved:
+            raise not_saved(self.folder)
         if self.processes.is_leader:
             self._store.set_done(done)
 
@@ -113,7 +121,8 @@ class FrameworkRun:
         """Those that train together; made by all of them at the same step."""
         if self._group is None:
             self._group = Processes()
-            self.id = self._group.lead(lambda: self.id)
+            self.id, drafts = self._group.lead(lambda: (self.id, str(self._store.drafts)))
+            self._store.drafts = Path(drafts)
         return self._group
 
     # ---- the loop ------------------------------------------------------------
@@ -127,7 +136,8 @@ class FrameworkRun:
         if signals is None:
             raise UsageError("A run hears nothing before it has begun.", "Write `with run:`.")
         now = time.monotonic()
-        signals.look(now)
+        if processes.is_leader:
+            signals.look()
         due = now >= self._due and processes.is_leader
         flags = (due, signals.time_is_short, signals.is_ending)
         # What one has noticed, all do at the same step; so nobody waits for the slowest.
@@ -170,42 +180,44 @@ class FrameworkRun:
     def save(self, write: Callable[[str], object], step: int, epoch: int) -> None:
         """Let all processes `write` a file or folder; it has its name when it is on the disk."""
         name = f"step-{step:09d}-{epoch:05d}"
-        draft = self.folder / f"{name}.new"
         if name == self._saved:
             return  # nothing is new
+        several, self._is_saved = self.processes.size > 1, False
+        draft = self._store.drafts / f"{name}.ckpt"  # where the leader writes as well
+        if self.processes.is_leader:
+            self._store.check_owner()
         try:
             write(str(draft))
             self._seal(draft, f"{name}.ckpt", name, {"step": step, "epoch": epoch})
-            self._saved = name
+            self._saved, self._is_saved = name, True
         except OSError as error:
-            if self.processes.size > 1:
+            if several:
                 raise  # the others wait for this one
-            with contextlib.suppress(OSError):
-                shutil.rmtree(draft) if draft.is_dir() else draft.unlink()
             say(f"the checkpoint {name} was not written, the one before it is kept: {error}")
+        finally:
+            if not self._is_saved and self.processes.is_leader:
+                self._store.discard(name)
         self._due = time.monotonic() + self._every
 
     def seal(self, checkpoint: str, step: int) -> None:
         """Note that the framework has written a checkpoint below the folder; it removes it, too."""
         name = f"step-{step:09d}-00000"
+        self._is_saved = False
         self._seal(self.folder / checkpoint, checkpoint, name, {"step": step})
+        self._is_saved = True
         self._due = time.monotonic() + self._every
 
     def _seal(self, written: Path, checkpoint: str, name: str, facts: dict[str, Any]) -> None:
         """Give what all have written its name; nobody goes on, or ends, before it has it."""
         self.processes.agree((), facts["step"])
         if self.processes.is_leader:
-            final, files = self.folder / checkpoint, {}
+            files = {}
             for path in _files(written):
                 with open(path, "rb+") as file:
                     os.fsync(file.fileno())
                 files[str(Path(checkpoint) / path.relative_to(written))] = checksum(path)
-            if written != final:
-                (self.folder / f"{name}.json").unlink(missing_ok=True)
-                shutil.rmtree(final, ignore_errors=True)  # a folder; a file is replaced
-                os.replace(written, final)
             self._store.commit(name, files, {**facts, "checkpoint": checkpoint})
-            note_trackers(self._trackers, tracked_runs(), self._store.write_text)
+            note_trackers(self.folder, tracked_runs(), self._store.write_text)
         self.processes.agree((), facts["step"])
 
 

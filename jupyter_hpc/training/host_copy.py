@@ -22,6 +22,8 @@ class HostCopy:
         self._torch = torch_module()
         self._buffers: dict[tuple[str, ...], Any] = {}
         self._shared: dict[Any, Any] = {}
+        #: GPUs from which something is still on its way.
+        self._sources: set[Any] = set()
 
     def copy(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The state, without a tie to the objects that it came from.
@@ -35,8 +37,8 @@ class HostCopy:
             copied: dict[str, Any] = self._copied(state, ())
         finally:
             self._torch.set_num_threads(threads)
-        if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
-            self._torch.cuda.current_stream().synchronize()
+            while self._sources:  # a copy is in the stream of the GPU that it comes from
+                self._torch.cuda.current_stream(self._sources.pop()).synchronize()
         return copied
 
     def _copied(self, value: Any, path: tuple[str, ...]) -> Any:
@@ -75,6 +77,8 @@ class HostCopy:
             pinned = value.device.type == "cuda"
             buffer = self._torch.empty_like(value, device="cpu", pin_memory=pinned)
             self._buffers[path] = buffer
+        if value.device.type == "cuda":
+            self._sources.add(value.device)
         buffer.copy_(value, non_blocking=value.device.type == "cuda")
         self._shared[same] = buffer
         return buffer

@@ -37,8 +37,8 @@ class Lease:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def take(self) -> None:
-        """Become the owner; UsageError if another one is at work."""
+    def take(self) -> str:
+        """Become the owner, under an id of its own; UsageError if another one is at work."""
         before = found = self._read()
         if not self._is_over(found[0]):
             say(f"looks for up to {DEAD_SECONDS:.0f} s whether {_name(found[0])} still trains into "
@@ -59,6 +59,7 @@ class Lease:
         self._ended.clear()
         self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()
+        return str(self._own["id"])
 
     def check(self) -> None:
         """UsageError if another one has taken the folder meanwhile."""

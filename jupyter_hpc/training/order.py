@@ -28,20 +28,25 @@ class LoaderOrder:
     def __init__(self, loader: Any) -> None:
         data = torch_module().utils.data
         self.loader = loader
-        self.is_stateful = hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
-        is_plain = (
-            isinstance(loader, data.DataLoader)
-            and type(loader).__iter__ is data.DataLoader.__iter__
-            and not isinstance(loader.dataset, data.IterableDataset)
-        )
+        keeps = hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
         self._samplers = [getattr(loader, name, None) for name in ("sampler", "batch_sampler")]
         self._samplers.append(getattr(self._samplers[1], "sampler", None))
+        # torchdata's loader keeps states of dataset and sampler, but no random ones of workers:
+        # where there is nothing else to keep, it is read as any other.
+        owners = (getattr(loader, "dataset", None), *self._samplers)
+        is_plain = (
+            isinstance(loader, data.DataLoader)
+            and (keeps or type(loader).__iter__ is data.DataLoader.__iter__)
+            and not isinstance(loader.dataset, data.IterableDataset)
+            and not (keeps and any(hasattr(each, "state_dict") for each in owners))
+        )
+        self.is_stateful = keeps and not is_plain
         found = [getattr(part, "generator", None) for part in (loader, *self._samplers)]
         #: Those that belong to the loader; one of several parts counts once.
         self.generators = list({id(each): each for each in found if each is not None}.values())
         self.length = len(loader) if is_plain else None
         self._indices: _Indices | None = None
-        if is_plain and not self.is_stateful:
+        if is_plain:
             self._indices = _Indices(loader, self.generators)
             self._indexed = _with_indices(loader, self._indices)
 
@@ -58,8 +63,11 @@ class LoaderOrder:
         if self.is_stateful:
             if loader_state is not None:
                 self.loader.load_state_dict(loader_state)
-            set_random_states(now or begin, self.generators)
-            return iter(self.loader)
+            set_random_states(begin, self.generators)
+            batches: Iterator[Any] = iter(self.loader)  # which draws
+            if now is not None:
+                set_random_states(now, self.generators)
+            return batches
         if self._indices is not None:
             self._indices.place = (done, begin, now)
             return iter(self._indexed)

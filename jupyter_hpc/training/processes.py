@@ -9,10 +9,11 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from jupyter_hpc.errors import HpcError, UsageError
-from jupyter_hpc.training.common import number, torch_module
+from jupyter_hpc.training.common import number, peer_seconds, torch_module
 
 
 class Processes:
@@ -32,9 +33,11 @@ class Processes:
                 "Put it into `with distributed() as world:`, or ask for one: #SBATCH --ntasks=1",
             )
         several = self.size > 1
-        self._group = dist.new_group(backend="gloo") if several else None
+        wait = peer_seconds.get()
+        options = {"backend": "gloo", "timeout": timedelta(seconds=wait) if wait else None}
+        self._group = dist.new_group(**options) if several else None
         #: For what the write of a checkpoint says beside the training.
-        self.beside = dist.new_group(backend="gloo") if several else None
+        self.beside = dist.new_group(**options) if several else None
         self._pending: tuple[Any, Any] | None = None
 
     @property
@@ -74,27 +77,41 @@ class Processes:
         return [*flags, *[0] * count][:count]
 
     def gather(self, data: bytes, group: Any = None) -> list[bytes]:
-        """What each process gave, in the order of their ranks."""
+        """What each process gave, in the order of their ranks; in the leader, [] elsewhere."""
         if self._group is None:
             return [data]
-        torch, gather = self._torch, self._dist.all_gather
+        torch, group = self._torch, group or self._group
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        gather(sizes, torch.tensor([len(data)]), group=group or self._group)
-        padded = torch.zeros(max(map(int, sizes)) + 1, dtype=torch.uint8)
-        padded[: len(data)] = torch.tensor(list(data), dtype=torch.uint8)
-        found = [torch.empty_like(padded) for _ in sizes]
-        gather(found, padded, group=group or self._group)
-        pairs = zip(found, sizes, strict=True)
+        self._dist.all_gather(sizes, torch.tensor([len(data)]), group=group)
+        padded = torch.frombuffer(
+            bytearray(data.ljust(max(1, *map(int, sizes)), b"\0")), dtype=torch.uint8
+        )
+        found = [torch.empty_like(padded) for _ in sizes] if self.is_leader else None
+        self._dist.gather(padded, found, dst=0, group=group)
+        pairs = zip(found or [], sizes, strict=False)
         return [each[: int(size)].numpy().tobytes() for each, size in pairs]
 
     def gather_states(self, state: dict[str, Any]) -> list[dict[str, Any]]:
-        """The state of each process."""
+        """The state of each process; in the leader, [] elsewhere."""
         if self._group is None:
             return [state]
         file = io.BytesIO()
         self._torch.save(state, file)
         found = self.gather(file.getvalue())
         return [self._torch.load(io.BytesIO(each), weights_only=True) for each in found]
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is so in one of them; what `agree` is to say at the next step is passed by."""
+        self._finished(0)
+        return bool(self.agree([flag])[0])
+
+    def _from_leader(self, data: bytes) -> bytes:
+        torch, broadcast = self._torch, self._dist.broadcast
+        size = torch.tensor([len(data)])
+        broadcast(size, 0, group=self._group)
+        buffer = bytearray(data if self.is_leader else int(size))
+        broadcast(torch.frombuffer(buffer, dtype=torch.uint8), 0, group=self._group)
+        return bytes(buffer)
 
     def lead(self, action: Callable[[], Any]) -> Any:
         """What the leader's `action` returns, as JSON can say it, in all; its failure as well."""
@@ -109,7 +126,7 @@ class Processes:
                 failure = error
                 hint = error.hint if isinstance(error, HpcError) else ""
                 answer = {"failure": (str(getattr(error, "message", error)), hint)}
-        answer = json.loads(self.gather(json.dumps(answer).encode())[0])
+        answer = json.loads(self._from_leader(json.dumps(answer).encode()))
         if failure is not None:
             raise failure
         if "failure" in answer:

@@ -1,4 +1,4 @@
-"""The random states of a process: Python's, NumPy's, torch's and those of its GPU."""
+"""The random states of a process: Python's, NumPy's, torch's and those of its GPUs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def random_states(generators: Sequence[Any] = ()) -> dict[str, Any]:
         name, keys, *rest = numpy.random.get_state()
         found["numpy"] = (str(name), keys.tolist(), *rest)
     if torch.cuda.is_available() and torch.cuda.is_initialized():
-        found["cuda"] = torch.cuda.get_rng_state()
+        found["cuda"] = [torch.cuda.get_rng_state(each) for each in _gpus(torch)]
     return found
 
 
@@ -38,7 +38,14 @@ def set_random_states(states: dict[str, Any], generators: Sequence[Any] = ()) ->
 
         numpy.random.set_state(states["numpy"])
     if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states["cuda"])
+        for each, state in zip(_gpus(torch), states["cuda"], strict=False):
+            torch.cuda.set_rng_state(state, each)
+
+
+def _gpus(torch: Any) -> list[int]:
+    """The one that is used first: where only it is seen, or others, it has another number."""
+    first, count = torch.cuda.current_device(), torch.cuda.device_count()
+    return [first, *(each for each in range(count) if each != first)]
 
 
 def set_generators(states: dict[str, Any], generators: Sequence[Any]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.errors import HpcError, UsageError
+from jupyter_hpc.slurm import hostlist
 from jupyter_hpc.training.common import number, torch_module
 
 #: The folder of the files at which processes meet.
@@ -38,6 +39,11 @@ class Ranks:
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
         values = (self.rank, self.size, self.local_rank, self.local_size)
         os.environ.update({name: str(value) for name, value in zip(names, values, strict=True)})
+        nodes = os.environ.get("SLURM_STEP_NODELIST") or os.environ.get("SLURM_JOB_NODELIST")
+        if nodes and not self.have_place:  # as jobs of ours have it; nobody listens there yet
+            os.environ.setdefault("MASTER_ADDR", hostlist.first(nodes) or nodes)
+            port = 10000 + (number("SLURM_JOB_ID") or 0) % 20000
+            os.environ.setdefault("MASTER_PORT", str(port))
 
 
 def ranks_here() -> Ranks:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from jupyter_hpc.errors import HpcError, UsageError
+from jupyter_hpc.errors import UsageError
 from jupyter_hpc.training.common import say, seconds, torch_module
 from jupyter_hpc.training.host_copy import HostCopy
 from jupyter_hpc.training.order import LoaderOrder
@@ -19,12 +19,18 @@ from jupyter_hpc.training.processes import Processes
 from jupyter_hpc.training.randomness import random_states, set_generators, set_random_states
 from jupyter_hpc.training.sharded import ShardedParts, write_parts
 from jupyter_hpc.training.signals import EndSignals
-from jupyter_hpc.training.store import CheckpointStore
-from jupyter_hpc.training.tracking import Metrics, name_run, note_trackers, tracked_runs
+from jupyter_hpc.training.store import CheckpointStore, not_saved
+from jupyter_hpc.training.tracking import (
+    Metrics,
+    forget_run,
+    name_run,
+    note_trackers,
+    tracked_runs,
+)
 
 #: With this code a program asks for the next part of its run.
 GO_ON = 85
-_FORMAT = 3
+_FORMAT = 4
 
 
 class Run:
@@ -70,8 +76,9 @@ class Run:
         self._output = Path(output).absolute() if output else self.folder
         self._metrics = Metrics(self._output, best)
         self._position = 0
-        self._orders: dict[int, LoaderOrder] = {}
+        #: That of this epoch, and of the one before: a loader may have workers that persist.
         self._order: LoaderOrder | None = None
+        self._last: LoaderOrder | None = None
         #: The random states of the epoch's first moment, and those to go on with.
         self._begin: dict[str, Any] | None = None
         self._now: dict[str, Any] | None = None
@@ -98,13 +105,15 @@ class Run:
         self._processes = Processes()
         self._sharded = ShardedParts(self._parts)
         self._copier, self._signals = HostCopy(), EndSignals()
+        self._named: dict[str, str] = {}
         self._writer = ThreadPoolExecutor(1, "checkpoint")
         try:
-            self.id, name = self._processes.lead(self._open)
+            self.id, drafts, name = self._processes.lead(self._open)
+            self._store.drafts = Path(drafts)
             self._resume(name)
             if not self.resumed:  # what cannot be saved is said now, not after hours
                 self._copier.copy({**self._states(), "state": self.state})
-            name_run(self.id, self.folder / ".run" / "trackers.json")
+            self._named = name_run(self.id, self.folder)
         except BaseException:
             self._store.close()
             raise
@@ -122,19 +131,18 @@ class Run:
             if kind is None:
                 self._save()
                 if not self._is_written():
-                    raise HpcError(
-                        f"The end of this training could not be saved in {self.folder}.",
-                        "Make room there and start it again: it goes on from the one before.",
-                    )
+                    raise not_saved(self.folder)
                 self._set_done(True)
         finally:
             self._writer.shutdown()
             self._signals.restore()
             self._store.close()
+            forget_run(self._named)
 
-    def _open(self) -> tuple[str, str | None]:
-        """Take the folder; (the id of the run, the newest checkpoint that is whole)."""
+    def _open(self) -> tuple[str, str, str | None]:
+        """Take the folder; (the run's id, where drafts go, the newest checkpoint that is whole)."""
         self._store.open()
+        self._is_known = self._store.has_id()
         found = next(self._store.newest(self._store.read), None)
         if found is None and any(self.folder.glob("step-*.json")):
             raise UsageError(
@@ -142,11 +150,13 @@ class Run:
                 "Look at them; to begin anew, rename that folder.",
             )
         name, _, self._content = found or (None, {}, {})
-        return self._store.run_id(), name
+        return self._store.run_id(), str(self._store.drafts), name
 
     def _resume(self, name: str | None) -> None:
         if name is None:
             self._say(f"begins anew; checkpoints go to {self.folder}")
+            if self._processes.is_leader and self._is_known:
+                self._metrics.go_on(-1, {})  # of a part that was killed before its first one
             return
         content = self._content if self._processes.is_leader else self._store.read(name)
         self._content = {}
@@ -229,8 +239,9 @@ class Run:
                 "run.batches() was called twice in one epoch.",
                 "Use it for the training alone; loop over other loaders as they are.",
             )
-        order = self._order = self._orders.get(id(loader)) or LoaderOrder(loader)
-        self._orders[id(loader)] = order
+        if self._last is None or self._last.loader is not loader:
+            self._last = LoaderOrder(loader)
+        order = self._order = self._last
         if self._begin is None:
             if self._now is not None and self._in_epochs:
                 set_generators(self._now, order.generators)
@@ -273,7 +284,8 @@ class Run:
         What one process has noticed, all do at the same step, mostly the one after.
         """
         signals, now = self._signals, time.monotonic()
-        signals.look(now)
+        if self._processes.is_leader:
+            signals.look()
         flags = (
             now >= self._due and self._processes.is_leader,
             signals.time_is_short,
@@ -284,6 +296,7 @@ class Run:
         due, short, ending, busy, best = self._processes.agree(flags, self.step, wait=epoch_is_over)
         self._wanted = self._wanted or bool(due) or (epoch_is_over and self._each_epoch)
         stops = bool(ending or (short and more))
+        # The numbers of a best one are those of this very state: it waits for the one before it.
         if stops or (self._wanted and (best or not busy)):
             self._save()
         if not stops:
@@ -307,7 +320,7 @@ class Run:
         self._written.result()
         if self._processes.is_leader:
             self._store.check_owner()
-        order, last = self._order, next(reversed(self._orders.values()), None)
+        order, last = self._order, self._last
         stateful = order.loader if order is not None and order.is_stateful else None
         copied = self._copier.copy(
             {
@@ -348,19 +361,20 @@ class Run:
             if self._sharded.names:
                 files = write_parts(self._store, name, sharded, self._processes)
             if self._processes.is_leader:
-                record = self.folder / ".run" / "trackers.json"
-                note_trackers(record, trackers, self._store.write_text)
+                note_trackers(self.folder, trackers, self._store.write_text)
                 file = f"{name}.pt"
                 files[file] = self._store.write(file, lambda to: torch_module().save(content, to))
                 self._store.commit(name, files, facts)
         except Exception as error:
             say(f"no checkpoint was written, the one before is whole: {error}")
+            if self._processes.is_leader:
+                self._store.discard(name)
             return False
         return True
 
     def _is_written(self) -> bool:
         """Wait for the write that is under way; whether it succeeded, everywhere."""
-        return not self._processes.agree([not self._written.result()])[0]
+        return not self._processes.any(not self._written.result())
 
 
 def _unwrapped(part: Any) -> Any:

@@ -86,14 +86,11 @@ def write_parts(
     """Write the folder of a checkpoint, each process its part; the files, in the leader."""
     from torch.distributed import checkpoint
 
-    draft = store.folder / f"{name}.new"
+    draft = store.drafts / name
     writer = checkpoint.FileSystemWriter(draft)
     checkpoint.save(states, storage_writer=writer, process_group=processes.beside)
     own = [path for path in draft.glob(f"__{processes.rank}_*")]
     own += [draft / ".metadata"] if processes.is_leader else []
     found = {f"{name}/{path.name}": checksum(path) for path in own}
     answers = processes.gather(json.dumps(found).encode(), processes.beside)
-    files = {key: tuple(value) for each in answers for key, value in json.loads(each).items()}
-    if processes.is_leader:
-        store.take_folder(draft, name)
-    return files
+    return {key: tuple(value) for each in answers for key, value in json.loads(each).items()}

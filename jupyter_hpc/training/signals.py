@@ -7,17 +7,23 @@ checkpoint is written, because it mostly ends the process.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import Any, NoReturn
 
+from jupyter_hpc.errors import HpcError
+from jupyter_hpc.runner import LocalRunner
+from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.training.common import number, say
 
 #: Seconds before the end of the job that are left for the last checkpoint, where no USR1 came.
 MARGIN_SECONDS = 30.0
+_ASK_SECONDS = 5.0
 
 
 class EndSignals:
@@ -28,10 +34,10 @@ class EndSignals:
         self.is_ending = False
         self._before: dict[int, Any] = {}
         self._owner = os.getpid()
-        end = number("SLURM_JOB_END_TIME")
-        left = end - time.time() if end else 0.0
-        # A job shorter than the margin would never begin; it gets the signal, or nothing.
-        self._end = time.monotonic() + left - MARGIN_SECONDS if left > 4 * MARGIN_SECONDS else None
+        # Jobs of ours get the signal, also when their limit was changed.
+        end = None if "JUPYTER_HPC_OUTPUT" in os.environ else number("SLURM_JOB_END_TIME")
+        # One shorter than the margin would never begin; it gets the signal, or nothing.
+        self._end = end if end and end - time.time() > 4 * MARGIN_SECONDS else None
 
     def install(self) -> None:
         """Listen, beside whoever did before."""
@@ -49,10 +55,14 @@ class EndSignals:
             signal.signal(code, handler if handler is not None else signal.SIG_DFL)
         self._before.clear()
 
-    def look(self, now: float) -> None:
-        """Notice the end of the job's time, as far as Slurm has said when that is."""
-        if self._end is not None and now >= self._end:
-            self.time_is_short = True
+    def look(self) -> None:
+        """Notice the end of the job's time; whether that was put off, Slurm is asked once then."""
+        if self._end is None or time.time() < self._end - MARGIN_SECONDS:
+            return
+        later = _end_time()
+        put_off = later > self._end
+        self.time_is_short = self.time_is_short or not put_off
+        self._end = later if put_off else None
 
     def leave(self, by_term: bool, code: int, *, together: bool) -> NoReturn:
         """End now that all is saved: with `code`, or as TERM would have done at once.
@@ -78,3 +88,18 @@ class EndSignals:
             signal.signal(code, signal.SIG_DFL)
             os.kill(os.getpid(), code)
         self.is_ending = True
+
+
+def _end_time() -> int:
+    """What Slurm says now; 0 where it does not. In a kernel, a loop runs in this thread."""
+
+    async def asked() -> int:
+        client = SlurmClient(LocalRunner(), timeout=_ASK_SECONDS)
+        job = await client.job(os.environ.get("SLURM_JOB_ID", ""))
+        return (job.ends if job else None) or 0
+
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, asked()).result()
+    except HpcError:
+        return 0

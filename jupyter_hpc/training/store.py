@@ -1,11 +1,15 @@
 """The folder of a run's checkpoints: each is whole or not there, and known to be undamaged.
 
-step-000000120.pt     the state; beside it a folder of that name where parts of it are sharded
-step-000000120.json   written last: size and checksum of each file. Without it there is no
-                      checkpoint, only what a killed process has left
-best.json             the name of the best one, and why
-DONE                  the program's word that there is no more to do
-.run/                 owner and id; a hidden folder, since a new file elsewhere counts as progress
+step-000000120-00003.pt    the state; beside it a folder of that name where parts are sharded
+step-000000120-00003.json  named last: size and checksum of each file. Without it there is no
+                           checkpoint, only what a killed process has left
+step-….json.damaged        one that could not be read, set aside with its files
+best.json                  the name of the best one, and why
+DONE                       the program's word that there is no more to do
+.run/                      owner, id and drafts; hidden, since a new file elsewhere is progress
+
+Whatever is written or removed is renamed out of, or into, the owner's folder `.run/ID.drafts`. A
+new owner takes that of the one before away, who then can change nothing, wherever it is held up.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import stat
 import threading
@@ -23,12 +28,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from jupyter_hpc.errors import UsageError
+from jupyter_hpc.errors import HpcError, UsageError
 from jupyter_hpc.training.common import say, torch_module
 from jupyter_hpc.training.lease import Lease
 from jupyter_hpc.training.ranks import MEETINGS
 
 _PIECE_BYTES = 4 << 20
+#: Files and folders of checkpoints, and nothing of the user's; the name of the checkpoint.
+_OWN = re.compile(r"(step-\d{9,}-\d{5,})(\.(pt|ckpt|json))?$")
+_FILES = (".pt", ".ckpt", "")
 #: A checkpoint and its manifest; what a training is made of.
 Content = dict[str, Any]
 
@@ -68,7 +76,9 @@ class CheckpointStore:
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder = folder
-        self._keep = keep
+        #: Where this owner writes what has no name yet.
+        self.drafts = folder / ".run"
+        self._keep, self._is_owner = keep, False
         self._lease = Lease(folder / ".run" / "owner", folder)
 
     def open(self) -> None:
@@ -90,26 +100,42 @@ class CheckpointStore:
                     f"Look whether all of it is yours, then: chmod go-w {self.folder}",
                 )
             self.folder.chmod(stat.S_IMODE(found.st_mode) & ~0o022)
-        (self.folder / ".run").mkdir(exist_ok=True)
-        self._lease.take()
-        for left in (*self.folder.glob("*.new"), *self.folder.glob(".run/id.new")):
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        hidden = self.folder / ".run"
+        hidden.mkdir(exist_ok=True)
+        self.drafts = hidden / f"{self._lease.take()}.drafts"
+        self.drafts.mkdir()
+        self.check_owner()
+        self._is_owner = True
+        for left in hidden.glob("*.drafts"):
+            if left != self.drafts:  # at once: what is in it cannot be given a name any more
+                left.rename(left.with_suffix(".gone"))
+        for gone in hidden.glob("*.gone"):
+            shutil.rmtree(gone, ignore_errors=True)
+        for path in list(self.folder.iterdir()):
+            if (name := _OWN.match(path.name)) and not self._is_there(name[1]):
+                self._remove(name[1])
 
     def close(self) -> None:
         """Let others have the folder."""
+        if self._is_owner:
+            shutil.rmtree(self.drafts, ignore_errors=True)
+        self._is_owner = False
         self._lease.close()
 
     def check_owner(self) -> None:
         """UsageError if another run has taken the folder over."""
         self._lease.check()
 
+    def has_id(self) -> bool:
+        """Whether a part of this run has begun before."""
+        return (self.folder / ".run" / "id").exists()
+
     def run_id(self) -> str:
         """The same for all parts of a run, also if one was killed before its first checkpoint."""
-        path = self.folder / ".run" / "id"
         with contextlib.suppress(OSError):
-            return path.read_text(encoding="ascii").strip()
+            return (self.folder / ".run" / "id").read_text(encoding="ascii").strip()
         made = uuid.uuid4().hex
-        self.write_text(path, made)
+        self.write_text(".run/id", made)
         return made
 
     # ---- reading -------------------------------------------------------------
@@ -120,6 +146,7 @@ class CheckpointStore:
 
         It is read while the checksums are looked at; what is damaged is passed over and said.
         """
+        damaged = []
         for path in sorted(self.folder.glob("step-*.json"), reverse=True):
             damage: list[str] = []
             manifest, content = Content(), Content()
@@ -139,8 +166,11 @@ class CheckpointStore:
                 damage.append(f"{type(error).__name__}: {error}")
             if damage:
                 say(f"passes over the checkpoint {self.folder / path.stem}: {'; '.join(damage)}")
-            else:
-                yield path.stem, manifest, content
+                damaged.append(path.stem)
+                continue
+            while damaged and self._is_owner:  # not where none could be read
+                self._set_aside(damaged.pop())
+            yield path.stem, manifest, content
 
     def read(self, name: str) -> Content:
         """What the file of a checkpoint holds; nothing in it can run code."""
@@ -158,60 +188,93 @@ class CheckpointStore:
 
     # ---- writing -------------------------------------------------------------
     def write(self, name: str, save: Callable[[Any], Any]) -> tuple[int, int]:
-        """One file, on the disk when this returns; whatever fails leaves no trace of it."""
-        path = self.folder / name
-        draft = path.with_name(path.name + ".new")
-        try:
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(descriptor, "wb", buffering=0) as file:
-                checked = CheckedFile(file)
-                save(checked)
-                os.fsync(file.fileno())
-            os.replace(draft, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                draft.unlink()
-            raise
+        """(checksum, size) of a new draft, which is on the disk when this returns."""
+        descriptor = os.open(self.drafts / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb", buffering=0) as file:
+            checked = CheckedFile(file)
+            save(checked)
+            os.fsync(file.fileno())
         return checked.checksum, checked.size
 
-    def write_text(self, path: Path, text: str) -> None:
+    def write_text(self, name: str, text: str) -> None:
         """A small file, whole."""
-        self.write(str(path.relative_to(self.folder)), lambda file: file.write(text.encode()))
+        draft = Path(name).name
+        try:
+            self.write(draft, lambda file: file.write(text.encode()))
+            self._place(draft, name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                (self.drafts / draft).unlink()
+            raise
 
     def commit(self, name: str, files: dict[str, tuple[int, int]], facts: Content) -> None:
-        """From now on these files are a checkpoint; older ones go, but for the best."""
-        self._sync_folder()
-        self.check_owner()
-        manifest = {**facts, "files": files, "time": int(time.time())}
-        self.write_text(self.folder / f"{name}.json", json.dumps(manifest))
+        """From now on these files are a checkpoint, its drafts with them; older ones go, but for
+        the best."""
+        manifest = json.dumps({**facts, "files": files, "time": int(time.time())})
+        # What needs room comes before the first of them has its name.
+        self.write(f"{name}.json", lambda file: file.write(manifest.encode()))
         if facts.get("is_best"):
-            self.write_text(self.folder / "best.json", json.dumps({"name": name, **facts}))
+            best = json.dumps({"name": name, **facts})
+            self.write("best.json", lambda file: file.write(best.encode()))
+        self._remove(name)
+        for end in _FILES:
+            if (self.drafts / f"{name}{end}").exists():
+                self._place(f"{name}{end}")
         self._sync_folder()
-        best = self.best()
+        self._place(f"{name}.json")
+        if facts.get("is_best"):
+            self._place("best.json")
+        self._sync_folder()
+        kept = (name, self.best())
         for path in sorted(self.folder.glob("step-*.json"), reverse=True)[self._keep :]:
-            if path.stem != best:
+            if path.stem not in kept:
                 self._remove(path.stem)
+
+    def discard(self, name: str) -> None:
+        """Leave no trace of a checkpoint that could not be written."""
+        with contextlib.suppress(OSError, UsageError):
+            for draft in self.drafts.glob(f"{name}*"):
+                _delete(draft)
+            if not self._is_there(name):
+                self._remove(name)
 
     def best(self) -> str | None:
         """The name of the best checkpoint."""
         try:
             text = (self.folder / "best.json").read_text(encoding="utf-8")
-            name = json.loads(text)["name"]
+            name = str(json.loads(text)["name"])
         except (OSError, ValueError, KeyError):
             return None
-        return str(name) if (self.folder / f"{name}.json").exists() else None
+        return name if self._is_there(name) else None
 
-    def take_folder(self, draft: Path, name: str) -> None:
-        """Give a complete folder its name; an earlier checkpoint of that name is no more."""
-        (self.folder / f"{name}.json").unlink(missing_ok=True)
-        shutil.rmtree(self.folder / name, ignore_errors=True)
-        os.replace(draft, self.folder / name)
+    def _is_there(self, name: str) -> bool:
+        return (self.folder / f"{name}.json").exists()
+
+    def _files(self, name: str) -> list[Path]:
+        """What is there of a checkpoint, its manifest first."""
+        found = [self.folder / f"{name}{end}" for end in (".json", *_FILES)]
+        return [path for path in found if path.exists()]
+
+    def _place(self, draft: str, name: str = "") -> None:
+        """Give a draft its name, unless another one has taken the folder over."""
+        self.check_owner()
+        os.replace(self.drafts / draft, self.folder / (name or draft))
 
     def _remove(self, name: str) -> None:
         """Take a checkpoint away: first its manifest, so that none is ever there in part."""
-        (self.folder / f"{name}.json").unlink(missing_ok=True)
-        for path in (self.folder / name, *self.folder.glob(f"{name}.*")):
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(True)
+        for path in self._files(name):
+            self.check_owner()
+            gone = self.drafts / f"{path.name}.gone"
+            os.replace(path, gone)
+            _delete(gone)
+
+    def _set_aside(self, name: str) -> None:
+        """Take a damaged checkpoint out of the count, for a look at it."""
+        with contextlib.suppress(OSError):
+            for path in self._files(name):
+                aside = path.with_name(f"{path.name}.damaged")
+                _delete(aside)
+                path.rename(aside)
 
     def _sync_folder(self) -> None:
         with contextlib.suppress(OSError):  # not every file system can
@@ -222,10 +285,33 @@ class CheckpointStore:
                 os.close(descriptor)
 
     def set_done(self, done: bool) -> None:
-        """Write the program's word that there is no more to do, or take it back."""
+        """Write the program's word that there is no more to do, or take it back.
+
+        A chain does not know folders of one's own: where a program has several runs, the one that
+        was begun last decides.
+        """
         self.check_owner()
-        path = self.folder / "DONE"
+        job = os.environ.get("JUPYTER_HPC_CHECKPOINTS") or os.environ.get("JUPYTER_HPC_OUTPUT")
         if done:
-            self.write_text(path, time.strftime("%Y-%m-%d %H:%M:%S\n"))
+            self.write_text("DONE", time.strftime("%Y-%m-%d %H:%M:%S\n"))
+            if job and Path(job).absolute() != self.folder:
+                Path(job).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self.folder / "DONE", Path(job, "DONE"))
         else:
-            path.unlink(missing_ok=True)
+            for folder in (self.folder, job or self.folder):
+                Path(folder, "DONE").unlink(missing_ok=True)
+
+
+def not_saved(folder: Path) -> HpcError:
+    """What is said in place of DONE."""
+    return HpcError(
+        f"The end of this training could not be saved in {folder}.",
+        "Make room there and start it again: it goes on from the one before.",
+    )
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -14,6 +14,9 @@ from jupyter_hpc.errors import UsageError
 from jupyter_hpc.metrics import deciding, less_is_better
 from jupyter_hpc.training.common import say
 
+#: In the folder of a run.
+_RECORD = ".run/trackers.json"
+
 
 class Metrics:
     """The numbers of a run: the last ones in metrics.json, all of them in metrics.jsonl."""
@@ -91,17 +94,28 @@ def _number(name: str, value: Any) -> float:
         raise UsageError(f"run.log({name}=…) got {value!r}, which is no number.") from None
 
 
-def name_run(run_id: str, record: Path) -> None:
-    """Let trackers that begin from now on go on with the run of the part before."""
-    os.environ.setdefault("WANDB_RUN_ID", run_id)
-    os.environ.setdefault("WANDB_RESUME", "allow")
-    os.environ.setdefault("COMET_EXPERIMENT_KEY", run_id)
-    known = _recorded(record)
+def name_run(run_id: str, folder: Path) -> dict[str, str]:
+    """Let trackers that begin from now on go on with the run of the part before.
+
+    The variables that were set for it: `forget_run` takes them back, since another run may follow.
+    """
+    known = _recorded(folder)
+    names = {"WANDB_RUN_ID": run_id, "WANDB_RESUME": "allow", "COMET_EXPERIMENT_KEY": run_id}
     if known.get("mlflow"):  # its server names the runs
-        os.environ.setdefault("MLFLOW_RUN_ID", str(known["mlflow"]))
+        names["MLFLOW_RUN_ID"] = str(known["mlflow"])
+    own = {name: value for name, value in names.items() if name not in os.environ}
+    os.environ.update(own)
     before, now = known.get("wandb"), tracked_runs().get("wandb")
     if before and now and before != now:
         say("W&B began a new run before Run(…) was made; call wandb.init inside `with Run(…)`")
+    return own
+
+
+def forget_run(names: dict[str, str]) -> None:
+    """Take back what `name_run` has set."""
+    for name, value in names.items():
+        if os.environ.get(name) == value:
+            del os.environ[name]
 
 
 def tracked_runs() -> dict[str, str]:
@@ -120,15 +134,15 @@ def tracked_runs() -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
-def note_trackers(record: Path, runs: dict[str, str], write: Callable[[Path, str], None]) -> None:
+def note_trackers(folder: Path, runs: dict[str, str], write: Callable[[str, str], None]) -> None:
     """Write down the runs of trackers that are new by now."""
-    known = _recorded(record)
+    known = _recorded(folder)
     if runs.items() - known.items():
-        write(record, json.dumps({**known, **runs}))
+        write(_RECORD, json.dumps({**known, **runs}))
 
 
-def _recorded(record: Path) -> dict[str, Any]:
+def _recorded(folder: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(record.read_text(encoding="utf-8")))
+        return dict(json.loads((folder / _RECORD).read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from jupyter_hpc.errors import HpcError, UsageError
-from jupyter_hpc.training.common import say, seconds, torch_module
+from jupyter_hpc.training.common import peer_seconds, say, seconds, torch_module
 from jupyter_hpc.training.defaults import device
 from jupyter_hpc.training.ranks import Ranks, check_gpus, meet, ranks_here
 
@@ -118,6 +118,7 @@ def _join(ranks: Ranks, options: Options, store: Any) -> World:
     """Make the group of all processes; without a store, as the environment says."""
     torch = torch_module()
     backend, timeout, _ = options
+    peer_seconds.set(timeout)
     found = device(ranks.local_rank)
     if found.type == "cuda" and ranks.size > 1:
         torch.cuda.set_device(found)

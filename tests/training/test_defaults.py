@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -82,6 +83,34 @@ def test_the_largest_batch_is_found(torch: Any, fits: int, limit: int, least: in
             raise RuntimeError("CUDA out of memory. Tried to allocate")
 
     assert least <= defaults.largest_batch(step, limit=limit) <= min(fits, limit)
+
+
+def test_trials_of_a_batch_draw_no_random_numbers(
+    torch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(4).tolist()
+    torch.manual_seed(3)
+    defaults.largest_batch(lambda size: torch.rand(size), limit=8)
+    assert torch.rand(4).tolist() == expected
+    assert "have trained their model, so make it anew" in capsys.readouterr().err
+
+
+def test_hubs_that_were_imported_before_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], torch: Any
+) -> None:
+    threads = torch.get_num_threads()
+    for name in defaults.OFFLINE:
+        monkeypatch.setenv(name, "")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", ModuleType("huggingface_hub"))
+    try:
+        for words in ("hubs offline, but huggingface_hub was imported before", "hubs offline\n"):
+            for name in defaults.OFFLINE if "but" in words else ():
+                monkeypatch.delenv(name)
+            defaults.prepare(offline=True)
+            assert words in capsys.readouterr().err
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_another_failure_is_not_taken_for_memory(torch: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_hpc.errors import UsageError
+from jupyter_hpc.errors import HpcError, UsageError
 from jupyter_hpc.training import FrameworkRun, World, distributed
 from tests.training.loops import ended
 from tests.waiting import eventually
@@ -114,7 +114,8 @@ def test_a_folder_is_written_whole_or_not_at_all(
         assert "was not written, the one before it is kept" in capsys.readouterr().err
         for step in (3, 4):
             run.save(lambda path: write(path, "b"), step, 0)
-        assert len(list(tmp_path.glob("*.ckpt"))) == 2 and not list(tmp_path.glob("*.new"))
+        assert len(list(tmp_path.glob("*.ckpt"))) == 2
+        assert not list(tmp_path.glob(".run/*.drafts/*"))
         (tmp_path / "step-000000004-00000.ckpt" / "part").unlink()
         assert run.newest() == str(tmp_path / "step-000000003-00000.ckpt")
         assert "passes over" in capsys.readouterr().err
@@ -123,6 +124,36 @@ def test_a_folder_is_written_whole_or_not_at_all(
         assert not run.after_step(4) and not run.after_step(5)
         said = capsys.readouterr().err
         assert said.count(f"goes on from {tmp_path}/step-000000003-00000.ckpt") == 1
+
+
+@pytest.mark.parametrize("how", ["save", "seal"])
+def test_what_was_not_saved_is_not_done(tmp_path: Path, how: str) -> None:
+    def full(path: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    words = "end of this training could not be saved"
+    with pytest.raises(HpcError, match=words), FrameworkRun(folder=tmp_path) as run:
+        run.after_step(1)
+        if how == "save":
+            run.save(full, 1, 0)
+        else:
+            with pytest.raises(OSError):
+                run.seal("is-not-there", 1)
+    assert not (tmp_path / "DONE").exists()
+
+
+def test_a_writer_that_was_taken_for_dead_removes_nothing(tmp_path: Path) -> None:
+    def write(path: str) -> None:
+        Path(path).write_text("x")
+
+    with pytest.raises(UsageError, match="has taken"), FrameworkRun(folder=tmp_path) as run:
+        run.after_step(1)
+        run.save(write, 1, 0)
+        with FrameworkRun(folder=tmp_path) as other:
+            other.save(write, 2, 0)
+            before = {path: path.stat().st_ino for path in tmp_path.glob("step-*")}
+            run.save(write, 2, 0)
+    assert {path: path.stat().st_ino for path in tmp_path.glob("step-*")} == before
 
 
 def test_an_error_of_the_training_is_no_end(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_whole(
         patch.setattr(lightning.Trainer, "save_checkpoint", full)
         with ended() as codes:
             train(folder, {10: signal.SIGUSR1})
-    assert codes == [85] and not list(folder.glob("*.new"))
+    assert codes == [85] and not list(folder.glob(".run/*.drafts/*"))
     assert "was not written, the one before it is kept" in capsys.readouterr().err
     same(train(folder), whole)
 

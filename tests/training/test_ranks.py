@@ -72,6 +72,15 @@ def test_a_job_that_does_not_fit_is_told_the_line(variables: dict[str, str], wor
         ranks_here()
 
 
+def test_libraries_that_meet_by_themselves_find_an_address() -> None:
+    os.environ.update(STEP, SLURM_JOB_ID="20011")
+    ranks_here().export()
+    assert (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]) == ("gcn41", "10011")
+    os.environ.update(MASTER_ADDR="mine", MASTER_PORT="1")
+    ranks_here().export()
+    assert (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]) == ("mine", "1")
+
+
 def test_gpus_that_do_not_fit_the_tasks_are_told_the_line() -> None:
     os.environ["SLURM_GPUS_ON_NODE"] = "4"
     ranks = Ranks(0, 4, 0, 2)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
 import signal
 import sys
 import threading
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,16 +75,86 @@ def test_every_kind_of_loader_goes_on_at_its_batch(tmp_path: Path, torch: Any, k
     same(found, train(tmp_path / "whole", loader=made))
 
 
-def test_a_stateful_loader_keeps_its_own_position(tmp_path: Path, torch: Any) -> None:
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader_goes_on_in_the_middle(tmp_path: Path, torch: Any, workers: int) -> None:
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     from tests.training.loops import Noisy
 
     def made() -> Any:
-        return StatefulDataLoader(Noisy(), batch_size=8, shuffle=True)
+        return StatefulDataLoader(Noisy(), batch_size=8, shuffle=True, num_workers=workers)
 
-    found = in_parts(tmp_path / "parts", [(4, signal.SIGUSR1), (8, signal.SIGUSR1)], loader=made)
-    assert found["order"] == train(tmp_path / "whole", loader=made)["order"]
+    ends = [(4, signal.SIGUSR1), (9, Killed), (10, signal.SIGUSR1)]
+    found = in_parts(tmp_path / "parts", ends, loader=made, every=1000)
+    same(found, train(tmp_path / "whole", loader=made))
+
+
+def test_a_stateful_loader_keeps_the_position_of_a_stream(tmp_path: Path, torch: Any) -> None:
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.at, self.read = 0, 0
+
+        def __iter__(self) -> Any:
+            while self.at < 44:
+                self.at, self.read = self.at + 1, self.read + 1
+                yield self.at, torch.ones(4) * self.at / 44
+            self.at = 0
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"at": self.at}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            self.at = state["at"]
+
+    streams: list[Any] = []
+
+    def made() -> Any:
+        streams.append(Stream())
+        return StatefulDataLoader(streams[-1], batch_size=8)
+
+    ends = [(4, signal.SIGUSR1), (9, Killed), (10, signal.SIGUSR1)]
+    found = in_parts(tmp_path / "parts", ends, loader=made, every=1000)
+    assert sum(stream.read for stream in streams) < 44 * EPOCHS + 44, "read on, not once more"
+    same(found, train(tmp_path / "whole", loader=made))
+
+
+def test_loaders_that_are_made_in_each_epoch_are_given_up(tmp_path: Path, torch: Any) -> None:
+    alive: list[Any] = []
+    with Run(folder=tmp_path / "run", every=1000) as run:
+        for _ in run.epochs(3):
+            data = loader()
+            alive.append(weakref.ref(data))
+            list(run.batches(data))
+        del data
+        gc.collect()
+        assert [each() is None for each in alive] == [True, True, False]
+
+
+def test_a_chain_hears_of_the_end_also_in_a_folder_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: Any
+) -> None:
+    job = tmp_path / "checkpoints"
+    monkeypatch.setenv("JUPYTER_HPC_CHECKPOINTS", str(job))
+    for name in ("first", "second"):
+        with ended() as codes:
+            train(tmp_path / name, 9, signal.SIGUSR1)
+        assert codes == [85] and not (job / "DONE").exists(), "the one before is not the last"
+        train(tmp_path / name)
+        assert (job / "DONE").exists() and (tmp_path / name / "DONE").exists()
+
+
+def test_metrics_of_a_part_that_saved_nothing_are_not_there_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: Any
+) -> None:
+    monkeypatch.delenv("JUPYTER_HPC_OUTPUT", raising=False)
+    for _ in range(2):
+        with ended(), Run(folder=tmp_path / "run") as run:
+            run.log(loss=1)
+            raise Killed
+        rows = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+        assert len(rows) == 1
 
 
 def test_the_order_is_that_of_the_plain_loader(tmp_path: Path, torch: Any) -> None:
@@ -154,9 +226,13 @@ def test_the_id_stays_and_trackers_know_it(
     with ended(), Run(folder=tmp_path / "run") as run:
         raise Killed  # before its first checkpoint
     first = run.id
+    assert "WANDB_RUN_ID" not in os.environ
+    with Run(folder=tmp_path / "other") as run:
+        assert run.id == os.environ["WANDB_RUN_ID"] != first, "two trainings are two runs there"
     with Run(folder=tmp_path / "run") as run:
         list(run.batches([1, 2]))
-    assert run.id == first == os.environ["WANDB_RUN_ID"] == os.environ["COMET_EXPERIMENT_KEY"]
+        names = ("WANDB_RUN_ID", "COMET_EXPERIMENT_KEY")
+        assert [os.environ[name] for name in names] == [run.id] * 2 == [first] * 2
     with Run(folder=tmp_path / "run") as run:
         assert os.environ["MLFLOW_RUN_ID"] == "ml-1"
         # TensorBoard's writer drops what came after the checkpoint.

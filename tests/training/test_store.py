@@ -123,10 +123,65 @@ def test_what_a_killed_process_left_is_no_checkpoint(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with ended():
         train(folder, 9, Killed, every=1000)
-    (folder / "step-000000099-00003.pt.new").write_bytes(b"half")
+    half = folder / ".run" / "of-somebody.drafts" / "step-000000099-00003.pt"
+    half.parent.mkdir()
+    half.write_bytes(b"half")
     (folder / "step-000000099-00003.pt").write_bytes(b"whole, but nobody said so")
+    (folder / "step-000000099-00003").mkdir()
     with Run(folder=folder) as run:
-        assert run.step == 6 and not list(folder.glob("*.new"))
+        assert run.step == 6 and not list(folder.glob("step-000000099*"))
+        assert not half.parent.exists()
+
+
+def test_what_belongs_to_the_user_stays(tmp_path: Path) -> None:
+    """A folder of checkpoints may be one with other files in it."""
+    (tmp_path / "model.new").mkdir()
+    (tmp_path / "model.new" / "weights").touch()
+    for name in ("notes.new", "step-1.pt", "step-000000001-00001.txt"):
+        (tmp_path / name).touch()
+    before = set(tmp_path.rglob("*"))
+    with Run(folder=tmp_path) as run:
+        list(run.batches([1]))
+    assert before <= set(tmp_path.rglob("*"))
+
+
+def test_a_killed_writer_does_not_fill_the_disk(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever fails on the way to a name leaves nothing, and each attempt no more."""
+    folder = small_disk / "run"
+    with Run(folder=folder) as run:
+        list(run.batches([1]))
+        run._save()
+        assert run._written.result()
+        before = set(folder.rglob("*"))
+        for fails in ("write", "_place"):
+            kept = getattr(CheckpointStore, fails)
+
+            def full(store: Any, name: str, *more: Any, kept: Any = kept) -> Any:
+                if name.endswith(".json"):
+                    raise OSError(28, "No space left on device")
+                return kept(store, name, *more)
+
+            monkeypatch.setattr(CheckpointStore, fails, full)
+            run.epoch, run.step = run.epoch + 1, run.step + 1
+            run._save()
+            assert not run._written.result() and set(folder.rglob("*")) == before
+            monkeypatch.undo()
+
+
+def test_a_damaged_one_is_set_aside_and_counts_no_more(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with ended():
+        train(folder, 9, signal.SIGUSR1, every=1000, keep=2)
+    newest = checkpoints(folder)[-1]
+    newest.write_bytes(b"")
+    with Run(folder=folder, keep=1) as run:
+        assert run.step == 6 and newest.with_name(f"{newest.name}.damaged").exists()
+        list(run.batches([1]))
+    assert run.step == 7
+    with Run(folder=folder, keep=1) as run:
+        assert run.step == 7, "what is new is not what is removed"
 
 
 def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(
@@ -148,11 +203,13 @@ def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(
         monkeypatch.setattr(os, "replace", noted_replace)
         list(run.batches([1]))
     name = "step-000000001-00001"
-    files = [(f"{name}.pt.new", f"{name}.pt"), (f"{name}.json.new", f"{name}.json")]
-    expected = [step for draft, file in files for step in (("fsync", draft), ("rename", file))]
     found = [step for step in done if step[1].startswith("step-") or step == ("fsync", "run")]
     # The folder itself as well, so that neither a name is lost nor the order of the two.
-    assert found == [*expected[:2], ("fsync", "run"), *expected[2:], ("fsync", "run")]
+    assert found == [
+        *(("fsync", f"{name}.pt"), ("fsync", f"{name}.json")),
+        *(("rename", f"{name}.pt"), ("fsync", "run")),
+        *(("rename", f"{name}.json"), ("fsync", "run")),
+    ]
 
 
 def test_writing_goes_on_beside_the_training_one_at_a_time(
@@ -301,3 +358,44 @@ def test_a_run_that_was_frozen_finds_the_other_and_writes_nothing_more(
                 (folder / ".run" / "owner").write_text(json.dumps(record))
     assert {path: path.read_bytes() for path in checkpoints(folder)} == kept
     assert not (folder / "DONE").exists() and (folder / ".run" / "owner").exists()
+
+
+@pytest.mark.parametrize("frozen", ["before a name is given", "before an old one is removed"])
+def test_one_that_thaws_in_the_middle_of_a_save_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen: str
+) -> None:
+    """Between its last look at the owner and the rename another run takes over, and writes the
+    same step; neither what that one has written nor its list of checkpoints is touched."""
+    folder, replace = tmp_path / "run", os.replace
+    wanted = ".pt" if frozen == "before a name is given" else ".gone"
+    others: list[dict[Path, bytes]] = []
+
+    def contents() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in folder.glob("step-*")}
+
+    def thawing(source: Any, target: Any) -> None:
+        if str(target).endswith(wanted) and not others:
+            others.append({})
+            other = CheckpointStore(folder, 2)
+            other.open()  # an earlier run of this process is over
+            name = "step-000000003-00000"
+            files = {f"{name}.pt": other.write(f"{name}.pt", lambda file: file.write(b"other"))}
+            other.commit(name, files, {"step": 3, "epoch": 0})
+            others[0] = contents()
+        replace(source, target)
+
+    store = CheckpointStore(folder, 2)
+    store.open()
+    for step in (1, 2):
+        name = f"step-{step:09d}-00000"
+        files = {f"{name}.pt": store.write(f"{name}.pt", lambda file: file.write(b"own"))}
+        store.commit(name, files, {"step": step, "epoch": 0})
+    monkeypatch.setattr(os, "replace", thawing)
+    name = "step-000000003-00000"
+    with pytest.raises((OSError, UsageError)):
+        files = {f"{name}.pt": store.write(f"{name}.pt", lambda file: file.write(b"own"))}
+        store.commit(name, files, {"step": 3, "epoch": 0})
+    store.discard(name)
+    store.close()
+    assert others and contents() == others[0]
+    assert next(found for found, _, _ in CheckpointStore(folder).newest()) == name

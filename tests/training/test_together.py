@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,53 @@ def test_a_part_of_the_state_each_is_written_by_four_and_read_by_two(tmp_path: P
     part = next(newest.glob("__1_*"))
     part.write_bytes(part.read_bytes()[:-1])  # one that was damaged is not even looked into
     assert spawned(2, tmp_path / "run", 4, function=train_sharded)["from"] == 3
+
+
+def test_a_loop_that_is_left_when_a_save_was_due_has_ended_well(tmp_path: Path) -> None:
+    def left(world: World) -> int:
+        with Run(folder=tmp_path / "run", every=1000) as run:
+            for _ in run.batches([1, 2, 3]):
+                if run.step == 1:
+                    break
+                run._due = 0  # the time has elapsed at this very step
+        return run.step
+
+    assert spawned(2, function=left) == 1
+    assert (tmp_path / "run" / "DONE").exists()
+
+
+def test_one_that_does_not_come_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
+    def alone(world: World) -> float:
+        with Run(folder=tmp_path / "run", every=1000):
+            if world.is_leader:
+                began = time.monotonic()
+                with pytest.raises(RuntimeError, match=r"[Tt]imed? ?out"):
+                    from jupyter_hpc.training.processes import Processes
+
+                    Processes().any(True)
+                os._exit(int(time.monotonic() - began < 60))
+            time.sleep(100)
+        return 0
+
+    with pytest.raises(SystemExit) as ended, distributed(timeout="3 s") as world:
+        world.spawn(alone, processes=2)
+    assert ended.value.code == 1
+
+
+def test_states_of_all_reach_the_leader_only(tmp_path: Path) -> None:
+    def gathered(world: World) -> list[Any]:
+        from jupyter_hpc.training.processes import Processes
+
+        processes = Processes()
+        state = {"of": world.rank, "rows": torch_tensor([world.rank] * 3_000_000)}
+        began = time.monotonic()
+        found = processes.gather_states(state)
+        assert len(found) == (2 if world.is_leader else 0)
+        assert processes.lead(lambda: "ä" * 3) == "äää"
+        assert time.monotonic() - began < 60
+        return [(each["of"], int(each["rows"].sum())) for each in found]
+
+    assert spawned(2, function=gathered) == [(0, 0), (1, 3_000_000)]
 
 
 @pytest.mark.faults
