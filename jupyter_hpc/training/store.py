@@ -103,14 +103,13 @@ class CheckpointStore:
         hidden = self.folder / ".run"
         hidden.mkdir(exist_ok=True)
         self.drafts = hidden / f"{self._lease.take()}.drafts"
-        self.drafts.mkdir()
         self.check_owner()
-        self._is_owner = True
         for left in hidden.glob("*.drafts"):
-            if left != self.drafts:  # at once: what is in it cannot be given a name any more
-                left.rename(left.with_suffix(".gone"))
+            left.rename(left.with_suffix(".gone"))  # from now on nothing in it can get a name
         for gone in hidden.glob("*.gone"):
             shutil.rmtree(gone, ignore_errors=True)
+        self.drafts.mkdir()
+        self._is_owner = True
         for path in list(self.folder.iterdir()):
             if (name := _OWN.match(path.name)) and not self._is_there(name[1]):
                 self._remove(name[1])

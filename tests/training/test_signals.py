@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,6 +46,25 @@ def test_a_limit_that_was_put_off_is_asked_for_once_before_the_end(
     for _ in range(3):
         heard.look()
     assert heard.time_is_short and not left
+
+
+async def test_slurm_is_asked_beside_the_loop_of_a_kernel(
+    clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = int(clock[0]) + 3600
+
+    async def job(client: Any, job_id: str) -> Any:
+        assert job_id == "7"
+        return SimpleNamespace(ends=end + 600)
+
+    monkeypatch.setattr(signals.SlurmClient, "job", job)
+    heard = EndSignals()
+    clock[0] = end
+    heard.look()
+    assert not heard.time_is_short
+    clock[0] = end + 600
+    heard.look()
+    assert heard.time_is_short
 
 
 def test_slurm_that_does_not_answer_is_not_waited_for(

@@ -287,7 +287,7 @@ def test_two_processes_do_not_write_one_folder(
     if not child:
         began = time.monotonic()
         CheckpointStore(folder).open()
-        os._exit(time.monotonic() - began > lease.BEAT_SECONDS / 2)
+        os._exit(time.monotonic() - began > lease.DEAD_SECONDS / 2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     with pytest.raises(UsageError, match=f"Process {child} on .* has taken"):
         store.check_owner()
