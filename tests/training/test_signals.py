@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.training import signals
 from jupyter_hpc.training.signals import MARGIN_SECONDS, EndSignals
 
@@ -57,7 +58,7 @@ async def test_slurm_is_asked_beside_the_loop_of_a_kernel(
         assert job_id == "7"
         return SimpleNamespace(ends=end + 600)
 
-    monkeypatch.setattr(signals.SlurmClient, "job", job)
+    monkeypatch.setattr(SlurmClient, "job", job)
     heard = EndSignals()
     clock[0] = end
     heard.look()
