@@ -188,7 +188,7 @@ def test_a_chain_that_is_ended_twenty_times(alice: User, tmp_path: Path) -> None
     assert last <= len(training.begins), "the tail is cancelled"
     assert "the later ones, up to part 40, were cancelled" in text and training.is_done
     left = training.run / "checkpoints"
-    assert len(list(left.glob("step-*.pt"))) <= 3 and not list(left.glob("*.new"))
+    assert len(list(left.glob("step-*.pt"))) <= 3 and not list(left.glob(".run/*.drafts/*"))
     assert json.loads((left / ".run" / "owner").read_text(encoding="utf-8"))["ended"]
 
 
@@ -291,7 +291,7 @@ def test_a_full_disk_costs_no_checkpoint_that_was_there(alice: User, tmp_path: P
         user.make_room()
         alice.wait_for_end(240)
         same(training.result(), uninterrupted(tmp_path, **sizes))
-        assert training.is_done and not list(training.run.rglob("*.new"))
+        assert training.is_done and not list(training.run.rglob("*.drafts"))
 
 
 def _unchanged(look: Callable[[], Any], seconds: float) -> bool:
