@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.convert.context import API, CellContext, Findings
-from jupyter_hpc.batch.convert.differences import with_after
 from jupyter_hpc.batch.convert.emit import Emitted, Header, commented, script_text
 from jupyter_hpc.batch.convert.imports import RUNTIME, own_magics, top_level_modules
 from jupyter_hpc.batch.convert.magics.cell import SHOW
@@ -30,6 +29,7 @@ from jupyter_hpc.batch.convert.report import (
     Notice,
     Parameter,
     Refusal,
+    with_after,
 )
 from jupyter_hpc.batch.convert.returns import Returns
 from jupyter_hpc.batch.convert.rewrite import convert_code

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jupyter_hpc.batch.convert.convert import convert_text
-from jupyter_hpc.batch.convert.differences import line_pairs
-from jupyter_hpc.batch.convert.report import Conversion
+from jupyter_hpc.batch.convert.report import Conversion, line_pairs
 
 
 def converted(*sources: str, counts: tuple[int | None, ...] = ()) -> Conversion:
@@ -64,12 +65,12 @@ def test_what_is_long_is_cut_and_says_so() -> None:
     assert before == "x" and after.endswith("\n11\n…")
 
 
-def test_lines_of_a_notebook_that_is_run_are_not_taken_for_those_of_the_cell(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    inner = {"cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": "!ls",
-                        "execution_count": None}],
-             "metadata": {}, "nbformat": 4, "nbformat_minor": 4}  # fmt: skip
+def test_lines_of_a_notebook_that_is_run_are_not_those_of_the_cell(tmp_path: Path) -> None:
+    cell: dict[str, Any] = {"cell_type": "code", "metadata": {}, "outputs": []}
+    cell |= {"execution_count": None, "source": "!ls"}
+    inner: dict[str, Any] = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
     (tmp_path / "other.ipynb").write_text(json.dumps(inner))
-    outer = {**inner, "cells": [{**inner["cells"][0], "source": "%run other.ipynb"}]}  # type: ignore[index]
+    outer = {**inner, "cells": [{**cell, "source": "%run other.ipynb"}]}
     done = convert_text(json.dumps(outer), "train.ipynb", tmp_path)
     (of_other,) = [change for change in done.changes if change.source.startswith("other.ipynb")]
     assert (of_other.before, of_other.after) == ("", "")
