@@ -23,7 +23,8 @@ from jupyter_hpc.node.events import (
 from jupyter_hpc.node.handlers.base import SERVICES_KEY
 from jupyter_hpc.node.handlers.routes import NOWHERE, PAGES, ROUTES
 from jupyter_hpc.node.kernels import evaluate, use_for_kernels
-from jupyter_hpc.node.services.registry import ServerHooks, Services
+from jupyter_hpc.node.services.hooks import ServerHooks
+from jupyter_hpc.node.services.registry import Services
 from jupyter_hpc.node.settings import NodeSettings
 
 #: The history of the GPUs starts so long after the server, to stay out of its way.

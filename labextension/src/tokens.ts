@@ -8,8 +8,10 @@ import type {
   IBatchPreview,
   IBatchRequest,
   ICluster,
+  IFigure,
   IGpuHistory,
   IGpus,
+  IJobOverview,
   IJobReport,
   IJobs,
   IJobView,
@@ -17,6 +19,7 @@ import type {
   INodes,
   IPartitions,
   IRestored,
+  IRunCurves,
   ISession,
   IStorageReport,
   ISubmittedJob,
@@ -54,6 +57,12 @@ export interface IHpcClient {
   jobGpus(id: string): Promise<IGpuHistory>;
   /** A page about a job, to keep or to give to others. */
   jobReport(id: string): Promise<IJobReport>;
+  /** What a person looks at first of a job, or of one run of a sweep. */
+  jobOverview(id: string, run: string | null): Promise<IJobOverview>;
+  /** Where a browser finds a figure of a job; one that was replaced has another address. */
+  figureAddress(id: string, figure: IFigure): string;
+  /** The numbers of these runs in at most `points` points each; of a sweep all its runs. */
+  runCurves(ids: readonly string[], points: number): Promise<IRunCurves>;
   /** Do something to jobs, each named by its `target`; rejects with Slurm's refusal. */
   act(action: JobAction, targets: string[]): Promise<IActionResult>;
   /** Ask Slurm for the list of jobs now, as far as the site allows it. */

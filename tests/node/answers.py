@@ -62,6 +62,8 @@ class World:
             self.server.ask(f"trial?id={self['new_asked']}", "DELETE")
         if name in ("trial", "no_trial", "asked"):
             return str(self.server.ask("trial")[1]["id"])
+        if name == "run":  # a job of this product
+            return str(self.server.ask("submit", "POST", body=batch())[1]["job_id"])
         if name == "held":
             return self._sbatch("true", "--hold")
         if name == "later":
@@ -241,6 +243,17 @@ def _cases() -> Iterator[Case]:
     yield Case("get", report, 200, "jobs/{ended}/report")
     yield Case("get", report, 404, f"jobs/{NO_JOB}/report")
     yield Case("get", report, 400, "jobs/1%3Bid/report")
+
+    overview = "jobs/{job_id}/overview"
+    yield Case("get", overview, 200, "jobs/{run}/overview?points=20")
+    yield Case("get", overview, 200, "jobs/{ended}/overview")
+    yield Case("get", overview, 404, f"jobs/{NO_JOB}/overview")
+    yield Case("get", overview, 400, "jobs/{run}/overview?run=x")
+
+    yield Case("get", "runs/curves", 200, "runs/curves?ids={run}&points=20")
+    yield Case("get", "runs/curves", 404, f"runs/curves?ids={NO_JOB}")
+    yield Case("get", "runs/curves", 400, "runs/curves?ids=1%3Bid")
+    yield Case("get", "runs/curves", 403, "runs/curves?ids=1", token="wrong")
 
     action = "jobs/{job_id}/{action}"
     yield Case("post", action, 200, "jobs/{new_later}/hold")

@@ -17,7 +17,7 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_hpc.errors import UsageError
 from jupyter_hpc.node.kernels import evaluate
 from jupyter_hpc.node.services import variables
-from jupyter_hpc.node.services.registry import ServerHooks
+from jupyter_hpc.node.services.hooks import ServerHooks
 from jupyter_hpc.node.services.variables import Carried, Limits, VariablesService, read_limits
 
 pytestmark = pytest.mark.timeout(120)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jupyter_hpc.errors import UsageError
-from jupyter_hpc.node.services.registry import ServerHooks
+from jupyter_hpc.node.services.hooks import ServerHooks
 from jupyter_hpc.node.services.variables import VariablesService
 from jupyter_hpc.node.services.workbench import WorkbenchService
 

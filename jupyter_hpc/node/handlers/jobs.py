@@ -1,4 +1,4 @@
-"""GET jobs, jobs/ID, jobs/ID/log, jobs/ID/gpus, jobs/ID/report; POST jobs/ID/ACTION."""
+"""GET jobs, jobs/ID, jobs/ID/{overview,log,gpus,report}, figures of a job; POST jobs/ID/ACTION."""
 
 from __future__ import annotations
 
@@ -27,6 +27,36 @@ class JobHandler(HpcHandler):
     @authorized
     async def get(self, job_id: str) -> None:
         self.reply(await self.services.details.view(job_id))
+
+
+class JobOverviewHandler(HpcHandler):
+    """What a person looks at first of a job."""
+
+    @authenticated
+    @authorized
+    async def get(self, job_id: str) -> None:
+        points, run = self.whole_number("points", 300), self.text("run")
+        self.reply(await self.services.overviews.read(job_id, points, run))
+
+
+class JobFigureHandler(HpcHandler):
+    """A figure or displayed value of a run, as a page that can do nothing."""
+
+    @authenticated
+    @authorized
+    async def get(self, job_id: str, name: str) -> None:
+        figure = await self.services.figures.read(job_id, name)
+        # Opened by itself it runs no script and asks nobody: a file of a job is no page of ours.
+        rules = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+        self.set_header("Content-Security-Policy", f"{rules}; frame-ancestors 'self'")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "private, no-cache")
+        self.set_header("ETag", figure.etag)
+        if self.check_etag_header():
+            self.set_status(HTTPStatus.NOT_MODIFIED)
+            self.finish()
+        else:
+            self.finish(figure.content, set_content_type=figure.type)
 
 
 class JobLogHandler(HpcHandler):

@@ -9,12 +9,15 @@ from jupyter_hpc.node.handlers.batch import ConvertHandler, SubmitHandler
 from jupyter_hpc.node.handlers.gpus import GpuHistoryHandler, GpusHandler, NodesHandler
 from jupyter_hpc.node.handlers.jobs import (
     JobActionHandler,
+    JobFigureHandler,
     JobGpusHandler,
     JobHandler,
     JobLogHandler,
+    JobOverviewHandler,
     JobReportHandler,
     JobsHandler,
 )
+from jupyter_hpc.node.handlers.runs import RunCurvesHandler
 from jupyter_hpc.node.handlers.session import SessionHandler
 from jupyter_hpc.node.handlers.site import (
     ClusterHandler,
@@ -32,9 +35,10 @@ _JOB = r"/jupyter-hpc/jobs/(?P<job_id>[^/]+)"
 #: What is asked for below our name and does not exist; last of all.
 NOWHERE: tuple[str, type[RequestHandler]] = (r"/jupyter-hpc/.*", NoSuchAddress)
 
-#: Pages of programs that run beside the server; no part of the described interface.
+#: Pages of programs beside the server, and files of runs; no part of the described interface.
 PAGES: list[tuple[str, type[RequestHandler]]] = [
     (r"/jupyter-hpc/tensorboard/(?P<board_id>[0-9]+)/(?P<target>.*)", TensorboardPageHandler),
+    (_JOB + r"/figures/(?P<name>.+)", JobFigureHandler),
 ]
 
 ROUTES: list[tuple[str, type[RequestHandler]]] = [
@@ -44,10 +48,12 @@ ROUTES: list[tuple[str, type[RequestHandler]]] = [
     (r"/jupyter-hpc/nodes", NodesHandler),
     (r"/jupyter-hpc/jobs", JobsHandler),
     (_JOB, JobHandler),
+    (_JOB + r"/overview", JobOverviewHandler),
     (_JOB + r"/log", JobLogHandler),
     (_JOB + r"/gpus", JobGpusHandler),
     (_JOB + r"/report", JobReportHandler),
     (_JOB + r"/(?P<action>cancel|hold|release|requeue)", JobActionHandler),
+    (r"/jupyter-hpc/runs/curves", RunCurvesHandler),
     (r"/jupyter-hpc/storage", StorageHandler),
     (r"/jupyter-hpc/partitions", PartitionsHandler),
     (r"/jupyter-hpc/modules", ModulesHandler),

@@ -152,6 +152,11 @@ class JobDetails:
             return remembered
         return (await self._cached(job_id).get()).value.files
 
+    async def started(self, text: str) -> float | None:
+        """Since when a job runs; None for one that does not."""
+        detail = (await self._current(parse_id(text))).value.detail
+        return detail.started if detail is not None and detail.phase is Phase.RUNNING else None
+
     async def gpus(self, text: str, points: int) -> dict[str, object]:
         """The GPU history that the job recorded."""
         check_points(points)

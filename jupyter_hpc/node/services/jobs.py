@@ -139,6 +139,11 @@ class JobsService:
         seen.state, seen.version, seen.finished = state, rows.version, finished.state()
         return message
 
+    @property
+    def newest(self) -> Dated[Queue] | None:
+        """The newest list, if there is one; nothing is asked."""
+        return self._queue.newest
+
     def known(self, job_id: str) -> Dated[Job] | None:
         """A job of the newest list, if it is there; nothing is asked."""
         newest = self._queue.newest

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
+from jupyter_hpc.node.services.hooks import ServerHooks
 from jupyter_hpc.node.settings import NodeSettings
 
 if TYPE_CHECKING:
@@ -20,16 +21,19 @@ if TYPE_CHECKING:
     from jupyter_hpc.node.services.batch import BatchService
     from jupyter_hpc.node.services.cluster import ClusterService
     from jupyter_hpc.node.services.commands import SiteRunner
+    from jupyter_hpc.node.services.curves import CurveService, RunFolders
+    from jupyter_hpc.node.services.figures import FigureService
     from jupyter_hpc.node.services.gpus import GpuService
     from jupyter_hpc.node.services.identity import Identity
     from jupyter_hpc.node.services.job_details import JobDetails
     from jupyter_hpc.node.services.jobs import JobsService
     from jupyter_hpc.node.services.logs import LogService
-    from jupyter_hpc.node.services.memory_kills import MemoryKill, MemoryKills
+    from jupyter_hpc.node.services.memory_kills import MemoryKills
     from jupyter_hpc.node.services.modules import ModuleService
     from jupyter_hpc.node.services.nodes import NodesService
     from jupyter_hpc.node.services.notebooks import Notebooks
     from jupyter_hpc.node.services.offload import Offload
+    from jupyter_hpc.node.services.overview import OverviewService
     from jupyter_hpc.node.services.partitions import PartitionService
     from jupyter_hpc.node.services.profile import SiteProfile
     from jupyter_hpc.node.services.reports import ReportService
@@ -41,47 +45,6 @@ if TYPE_CHECKING:
     from jupyter_hpc.node.services.variables import VariablesService
     from jupyter_hpc.node.services.workbench import WorkbenchService
     from jupyter_hpc.slurm.client import SlurmClient
-
-
-async def _no_sessions() -> list[Mapping[str, Any]]:
-    return []
-
-
-async def _no_session(session: Mapping[str, str]) -> None:
-    return None
-
-
-async def _no_value(kernel_id: str, expression: str, seconds: float) -> str:
-    return ""
-
-
-class ServerHooks(NamedTuple):
-    """What the services need of the Jupyter server around them."""
-
-    #: The sessions of notebooks and consoles, as the sessions API gives them.
-    list_sessions: Callable[[], Awaitable[list[Mapping[str, Any]]]] = _no_sessions
-    #: The process of a kernel, by the kernel's id.
-    kernel_pid: Callable[[str], int | None] = lambda kernel_id: None
-    #: Told about each job that was cancelled.
-    on_cancel: Callable[[str], None] = lambda job_id: None
-    #: Told about each notebook that became a job: its id and the notebook's path.
-    on_submit: Callable[[str, str], None] = lambda job_id, path: None
-    #: Told that the session moves on to another server.
-    on_leave: Callable[[], None] = lambda: None
-    #: Told that something was ended for want of memory.
-    on_memory_kill: Callable[[MemoryKill], None] = lambda kill: None
-    #: The shells of terminals: name and process.
-    terminals: Callable[[], Mapping[str, int]] = dict
-    #: A terminal of that name in that folder ("": as usual).
-    open_terminal: Callable[[str, str], None] = lambda name, cwd: None
-    #: A session with a new kernel, both under given ids; see services/workbench.py.
-    start_session: Callable[[Mapping[str, str]], Awaitable[None]] = _no_session
-    #: The language of a kernel, by the kernel's id.
-    kernel_language: Callable[[str], str] = lambda kernel_id: ""
-    #: The value of an expression in a kernel, as text, within so many seconds.
-    evaluate: Callable[[str, str, float], Awaitable[str]] = _no_value
-    #: The folder that the file browser shows.
-    contents_root: str | None = None
 
 
 class Services:
@@ -237,6 +200,38 @@ class Services:
         flag = self.profile.gpu_flag
         ask = partial(gather, LocalRunner(), self.client, version=__version__, gpu_flag=flag)
         return ReportService(ask, self.offload)
+
+    @cached_property
+    def run_folders(self) -> RunFolders:
+        from jupyter_hpc.node.services.curves import RunFolders
+
+        return RunFolders(self._find_run)
+
+    @cached_property
+    def curves(self) -> CurveService:
+        from jupyter_hpc.node.services.curves import CurveService
+
+        enabled = self.settings.logs_enabled
+        return CurveService(self.run_folders, self.offload, enabled=enabled)
+
+    @cached_property
+    def overviews(self) -> OverviewService:
+        from jupyter_hpc.node.services.overview import OverviewService
+
+        return OverviewService(
+            self.details,
+            self.jobs,
+            self.run_folders,
+            self.curves,
+            contents_root=self.hooks.contents_root,
+            enabled=self.settings.logs_enabled,
+        )
+
+    @cached_property
+    def figures(self) -> FigureService:
+        from jupyter_hpc.node.services.figures import FigureService
+
+        return FigureService(self.run_folders, self.offload)
 
     @cached_property
     def storage(self) -> StorageService:

@@ -25,7 +25,7 @@ from jupyter_hpc.errors import UsageError
 from jupyter_hpc.text import printable
 
 if TYPE_CHECKING:
-    from jupyter_hpc.node.services.registry import ServerHooks
+    from jupyter_hpc.node.services.hooks import ServerHooks
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from jupyter_hpc.node.services.variables import read_limits
 from jupyter_hpc.text import printable
 
 if TYPE_CHECKING:
-    from jupyter_hpc.node.services.registry import ServerHooks
+    from jupyter_hpc.node.services.hooks import ServerHooks
     from jupyter_hpc.node.services.variables import Carried, VariablesService
 
 #: As Jupyter makes them; they become names of files.

@@ -40,6 +40,14 @@ export type IJobBase = Pick<
 >;
 export type IJobView = Schemas['JobView'];
 export type IJobReport = Schemas['JobReport'];
+export type IJobOverview = Schemas['JobOverview'];
+export type IShownRun = Schemas['ShownRun'];
+export type IRunProgress = Schemas['RunProgress'];
+export type IFigure = Schemas['Figure'];
+/** The numbers of runs as curves. */
+export type IRunCurves = Schemas['RunCurves'];
+export type ICurve = Schemas['Curve'];
+export type ICurveLine = Schemas['CurveLine'];
 export type ILogPiece = Schemas['LogPiece'];
 export type LogStream = ILogPiece['stream'];
 export type JobAction = operations['actOnJob']['parameters']['path']['action'];

@@ -7,8 +7,10 @@ import type {
   IBatchPreview,
   IBatchRequest,
   ICluster,
+  IFigure,
   IGpuHistory,
   IGpus,
+  IJobOverview,
   IJobReport,
   IJobs,
   IJobsUpdate,
@@ -18,6 +20,7 @@ import type {
   INodes,
   IPartitions,
   IRestored,
+  IRunCurves,
   ISession,
   IStorageReport,
   ISubmittedJob,
@@ -31,7 +34,7 @@ import type {
 import { type IFeed, PolledFeed, StreamedFeed } from './feed';
 import { mergeJobs } from './jobs';
 import { LogFollower } from './log';
-import { LOOK_FIRST, requestAPI } from './request';
+import { addressOf, LOOK_FIRST, requestAPI } from './request';
 import { Stream } from './stream';
 
 /** The server asks Slurm at most once a minute. */
@@ -122,6 +125,24 @@ export class HpcClient implements IHpcClient, IDisposable {
 
   jobReport(id: string): Promise<IJobReport> {
     return this._get(`jobs/${encodeURIComponent(id)}/report`);
+  }
+
+  jobOverview(id: string, run: string | null): Promise<IJobOverview> {
+    const query = run === null ? '' : `?run=${encodeURIComponent(run)}`;
+    return this._get(`jobs/${encodeURIComponent(id)}/overview${query}`);
+  }
+
+  figureAddress(id: string, { name, modified }: IFigure): string {
+    const path = ['jobs', id, 'figures', ...name.split('/')];
+    return addressOf(
+      `${path.map(encodeURIComponent).join('/')}?of=${modified}`,
+      this._settings
+    );
+  }
+
+  runCurves(ids: readonly string[], points: number): Promise<IRunCurves> {
+    const asked = encodeURIComponent(ids.join(','));
+    return this._get(`runs/curves?ids=${asked}&points=${points}`);
   }
 
   async act(action: JobAction, targets: string[]): Promise<IActionResult> {

@@ -39,7 +39,7 @@ export async function requestAPI<T>(
   init: RequestInit = {},
   afterLoss = ASK_AGAIN
 ): Promise<T> {
-  const url = URLExt.join(serverSettings.baseUrl, NAMESPACE, endPoint);
+  const url = addressOf(endPoint, serverSettings);
   const response = await orLost(
     ServerConnection.makeRequest(url, init, serverSettings),
     'The Jupyter server does not answer.',
@@ -62,6 +62,14 @@ export async function requestAPI<T>(
     );
   }
   return body as T;
+}
+
+/** Where something of the server extension is. */
+export function addressOf(
+  endPoint: string,
+  serverSettings: ServerConnection.ISettings
+): string {
+  return URLExt.join(serverSettings.baseUrl, NAMESPACE, endPoint);
 }
 
 /** What the network brings; a failure of it becomes a sentence that keeps its cause. */

@@ -52,3 +52,8 @@ export function formatCount(count: number): string {
 export function formatPercent(value: number | null): string {
   return value === null ? '–' : `${Math.round(value)} %`;
 }
+
+/** Four digits that count: "0.1235", "1.235e-7", "12350". */
+export function formatNumber(value: number): string {
+  return String(Number.isInteger(value) ? value : Number(value.toPrecision(4)));
+}

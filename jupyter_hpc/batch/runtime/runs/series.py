@@ -6,9 +6,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from jupyter_hpc.batch.runtime.job.run_table import EPOCH, logs_of, numbers_in
 
@@ -16,9 +15,13 @@ from jupyter_hpc.batch.runtime.job.run_table import EPOCH, logs_of, numbers_in
 MAX_LOG_BYTES = 16_000_000
 #: So many numbers of a run are drawn.
 MAX_CURVES = 24
+#: So many are kept while it is read: a log may have a name of its own in each line.
+MAX_NAMES = 100
+#: A longer curve keeps every second of its points.
+MAX_KEPT_POINTS = 8000
 
 #: "45%|" of a progress bar.
-_SHARE = re.compile(r"\b(\d{1,3})%\|")
+SHARE = re.compile(r"\b(\d{1,3})%\|")
 #: Numbers that count, and no results.
 _COUNTERS = frozenset(
     {"epoch", "epochs", "step", "steps", "global step", "iteration", "batch", "it"}
@@ -28,65 +31,108 @@ _COUNTERS = frozenset(
 class Series:
     """The curves of one run: `x` is what is counted, `curves` the points of each number."""
 
-    def __init__(self, x: str, curves: dict[str, list[tuple[float, float]]], most: int) -> None:
+    def __init__(self, x: str, curves: Mapping[str, list[tuple[float, float]]], most: int) -> None:
         self.x = x
         grown = {name: points for name, points in curves.items() if len(points) > 1}
         names = sorted(grown, key=lambda name: -len(grown[name]))[:MAX_CURVES]
         self.curves = {name: _thinned(grown[name], most) for name in grown if name in names}
 
 
-def series_of(run_dir: Path, task: str, output: Path, most: int) -> Series:
-    """The curves of a run in at most so many points each."""
-    found = _rows_of(output / "metrics.jsonl")
-    if found:
-        return Series("step", _by_name(found), most)
-    epochs: dict[str, dict[float, float]] = {}
-    plain: dict[str, list[tuple[float, float]]] = {}
-    epoch = None
-    for line in _lines(logs_of(run_dir, task)):
-        if told := EPOCH.search(line):
-            share = _SHARE.search(line)
-            epoch = int(told[1]) + (min(100, int(share[1])) / 100 if share else 0.0)
-        for name, value in numbers_in(line).items():
-            if _counts(name) or not math.isfinite(value):
-                continue
-            if epoch is None:
-                points = plain.setdefault(name, [])
-                points.append((float(len(points) + 1), value))
-            else:  # a part of a chain that goes on tells of some epochs again
-                epochs.setdefault(name, {})[epoch] = value
-    if epochs:
-        return Series("epoch", {name: sorted(at.items()) for name, at in epochs.items()}, most)
-    return Series("line", plain, most)
+class Growth:
+    """The curves of a run while its lines come, in memory that has an end."""
 
+    def __init__(self) -> None:
+        self._steps: dict[str, dict[float, float]] = {}
+        self._epochs: dict[str, dict[float, float]] = {}
+        self._lines: dict[str, _Counted] = {}
+        self._epoch: float | None = None
 
-def _counts(name: str) -> bool:
-    """Whether a number only says how far it is: "step", or "Epoch 3" before its share in %."""
-    return name.lower() in _COUNTERS or EPOCH.match(name) is not None
-
-
-def _by_name(rows: Iterable[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
-    curves: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        step = row.get("step")
-        if not isinstance(step, (int, float)):
-            continue
-        for name, value in row.items():
-            if isinstance(value, (int, float)) and not _counts(name):
-                curves.setdefault(name, []).append((float(step), float(value)))
-    return curves
-
-
-def _rows_of(path: Path) -> list[dict[str, Any]]:
-    rows = []
-    for line in _lines([path]):
+    def add_row(self, line: str) -> None:
+        """A line of metrics.jsonl."""
         try:
             row = json.loads(line)
         except ValueError:
-            continue  # cut off by a kill
-        if isinstance(row, dict):
-            rows.append(row)
-    return rows
+            return  # cut off by a kill
+        step = row.get("step") if isinstance(row, dict) else None
+        if not isinstance(step, (int, float)):
+            return
+        for name, value in row.items():
+            if isinstance(value, (int, float)) and not counts(name):
+                _put(self._steps, name, float(step), float(value))
+
+    def add_line(self, line: str) -> None:
+        """A line of a log."""
+        if told := EPOCH.search(line):
+            share = SHARE.search(line)
+            self._epoch = int(told[1]) + (min(100, int(share[1])) / 100 if share else 0.0)
+        for name, value in numbers_in(line).items():
+            if counts(name) or not math.isfinite(value):
+                continue
+            if self._epoch is not None:  # a part that goes on tells of some epochs again
+                _put(self._epochs, name, self._epoch, value)
+            elif name in self._lines or len(self._lines) < MAX_NAMES:
+                self._lines.setdefault(name, _Counted()).add(value)
+
+    def series(self, most: int) -> Series:
+        """What has come so far, in at most so many points each."""
+        if self._steps:
+            return Series("step", _sorted(self._steps), most)
+        if self._epochs:
+            return Series("epoch", _sorted(self._epochs), most)
+        return Series("line", {name: found.all() for name, found in self._lines.items()}, most)
+
+
+class _Counted:
+    """Values that nothing counts but themselves."""
+
+    def __init__(self) -> None:
+        self._points: list[tuple[float, float]] = []
+        self._last = (0.0, 0.0)
+        self._every = 1
+
+    def add(self, value: float) -> None:
+        self._last = (self._last[0] + 1, value)
+        if (self._last[0] - 1) % self._every == 0:
+            self._points.append(self._last)
+        if len(self._points) > MAX_KEPT_POINTS:
+            self._points = self._points[::2]
+            self._every *= 2
+
+    def all(self) -> list[tuple[float, float]]:
+        newest = [] if self._points[-1:] == [self._last] else [self._last]
+        return self._points + newest
+
+
+def _put(curves: dict[str, dict[float, float]], name: str, x: float, value: float) -> None:
+    if name not in curves and len(curves) >= MAX_NAMES:
+        return
+    points = curves.setdefault(name, {})
+    points[x] = value
+    if len(points) > MAX_KEPT_POINTS:
+        kept = sorted(points.items())
+        curves[name] = dict([*kept[:-1:2], kept[-1]])
+
+
+def _sorted(curves: Mapping[str, Mapping[float, float]]) -> dict[str, list[tuple[float, float]]]:
+    return {name: sorted(points.items()) for name, points in curves.items()}
+
+
+def series_of(run_dir: Path, task: str, output: Path, most: int) -> Series:
+    """The curves of a run in at most so many points each."""
+    growth = Growth()
+    for line in _lines([output / "metrics.jsonl"]):
+        growth.add_row(line)
+    found = growth.series(most)
+    if found.x == "step":
+        return found
+    for line in _lines(logs_of(run_dir, task)):
+        growth.add_line(line)
+    return growth.series(most)
+
+
+def counts(name: str) -> bool:
+    """Whether a number only says how far it is: "step", or "Epoch 3" before its share in %."""
+    return name.lower() in _COUNTERS or EPOCH.match(name) is not None
 
 
 def _lines(files: Iterable[Path]) -> Iterator[str]:
