@@ -18,12 +18,30 @@ from tests.browser.fake_values import (
     a_job_view,
     a_session,
     a_storage_report,
+    an_overview,
     some_gpus,
     some_jobs,
 )
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route, WebSocketRoute
+
+
+#: How a figure looks that a notebook has drawn, and how a table that it has shown.
+PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" width="320" height="240" viewBox="0 0 320 240">
+<rect width="320" height="240" fill="#fff"/><g fill="none" stroke="#444"><path d="M30 10V210H310"/>
+</g><path d="M30 {0}C120 200 200 190 310 {1}" fill="none" stroke="#1f77b4" stroke-width="3"/>
+<text x="120" y="30" font-size="16">cell {2}</text></svg>"""
+TABLE = "<table border=1><tr><th>lr<th>loss<tr><td>0.1<td>0.5<tr><td>0.01<td>0.2</table>"
+
+
+def a_figure(name: str) -> Json:
+    """An answer with a figure or displayed value of that name."""
+    if name.endswith(".html"):
+        return {"body": TABLE, "content_type": "text/html"}
+    number = int("".join(filter(str.isdigit, name)) or 0) % 100
+    body = PICTURE.format(20 + number, 200 - 3 * number, number)
+    return {"body": body, "content_type": "image/svg+xml"}
 
 
 class FakeApi:
@@ -49,6 +67,7 @@ class FakeApi:
         self.cluster: Json = a_cluster()
         self.logs: dict[str, str] = {}
         self.views: dict[str, Json] = {}
+        self.overviews: dict[str, Json] = {}
         #: Topic or address -> {message, hint, status} that is answered instead.
         self.errors: dict[str, Json] = {}
         #: (action, targets) of every POST.
@@ -115,6 +134,10 @@ class FakeApi:
             route.fulfill(json=self._log_piece(parts[1], query["stream"][0], offset))
         elif parts[0] == "jobs" and parts[2:] == ["gpus"]:
             route.fulfill(json=a_history(self.gpus) | {"source": "recording"})
+        elif parts[0] == "jobs" and parts[2:] == ["overview"]:
+            route.fulfill(json=self.overviews.get(parts[1]) or an_overview(parts[1]))
+        elif parts[0] == "jobs" and parts[2:3] == ["figures"]:
+            route.fulfill(**a_figure(parts[-1]))
         elif parts[0] == "jobs" and len(parts) == 2:
             route.fulfill(json=self.views.get(parts[1]) or a_job_view(parts[1]))
         else:

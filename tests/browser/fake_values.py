@@ -249,6 +249,127 @@ def a_job_view(job_id: str, **changes: Any) -> Json:
     }
 
 
+def an_overview(job_id: str, **changes: Any) -> Json:
+    """Of a job that is no run of ours, and prints no numbers."""
+    return {
+        "job_id": job_id,
+        "is_run": False,
+        "is_sweep": False,
+        "runs": [],
+        "decided_by": "",
+        "better": None,
+        "ended": False,
+        "progress": None,
+        "curves": [],
+        "figures": [],
+        "more_figures": 0,
+        "log": "",
+        "taken_at": time.time(),
+        **changes,
+    }
+
+
+def a_shown_run(run_id: str, **changes: Any) -> Json:
+    return {
+        "id": run_id,
+        "parameters": {},
+        "state": "running",
+        "code": None,
+        "metrics": {},
+        "best": None,
+        "seconds": None,
+        **changes,
+    }
+
+
+def a_training(job_id: str, epochs: int, *, figures: int = 0, **changes: Any) -> Json:
+    """The overview of one run that is at work."""
+    curves = [
+        a_curve("val_loss", {job_id: 0.9}, epochs),
+        a_curve("accuracy", {job_id: -0.4}, epochs) | {"better": "more"},
+        a_curve("lr", {job_id: 0.5}, epochs),
+    ]
+    progress = {"unit": "epoch", "done": epochs, "of": 90, "ends": time.time() + 4300}
+    return an_overview(
+        job_id,
+        is_run=True,
+        runs=[a_shown_run(job_id, best=curves[0]["lines"][0]["points"][-1][1])],
+        decided_by="val_loss",
+        better="less",
+        progress=progress,
+        curves=curves,
+        figures=some_figures(job_id, figures),
+        log="".join(f"epoch {n}/90 val_loss: {0.9**n:.4f}\n" for n in range(1, epochs + 1)),
+        **changes,
+    )
+
+
+def a_sweep(job_id: str, runs: int, epochs: int) -> Json:
+    """The overview of a sweep; all its runs but the last two are over."""
+    rates = {f"{job_id}_{task}": 0.55 + 0.4 * task / runs for task in range(runs)}
+    curve = a_curve("loss", rates, epochs)
+    rows = [
+        a_shown_run(
+            run_id,
+            parameters={"lr": 10.0**-task, "batch": 32 * (1 + task % 2), "seed": 1},
+            state="waiting" if task == runs - 1 else "running" if task == runs - 2 else "done",
+            best=None if task == runs - 1 else curve["lines"][task]["points"][-1][1],
+            seconds=1800 + 60 * task if task < runs - 2 else None,
+        )
+        for task, run_id in enumerate(rates)
+    ]
+    curve["lines"].pop()
+    return an_overview(
+        job_id,
+        is_run=True,
+        is_sweep=True,
+        runs=rows,
+        decided_by="loss",
+        better="less",
+        progress={"unit": "run", "done": runs - 2, "of": runs, "ends": None},
+        curves=[curve],
+        figures=[
+            figure for task in range(runs - 1) for figure in some_figures(f"{job_id}_{task}", 1)
+        ],
+        log="epoch 3 loss: 0.4\n",
+    )
+
+
+def a_curve(name: str, rates: dict[str, float], epochs: int) -> Json:
+    """A number that shrinks, or grows towards 1, by these rates."""
+    lines = [
+        {
+            "run": run,
+            "points": [
+                [n, rate**n if rate > 0 else 1 - (-rate) ** (n / 10)] for n in range(1, epochs + 1)
+            ],
+        }
+        for run, rate in rates.items()
+    ]
+    return {"name": name, "x": "epoch", "better": "less", "lines": lines}
+
+
+def some_figures(run: str, count: int) -> list[Json]:
+    """So many pictures, and a table where there are several."""
+    task = run.partition("_")[2]
+    below = f"{task}/" if task else ""
+    names = [(f"figures/cell{n:02}_1.svg", "figure", "image/svg+xml") for n in range(1, count + 1)]
+    if count > 1:
+        names.append(("displays/cell99_1.html", "display", "text/html"))
+    return [
+        {
+            "run": run,
+            "name": below + name,
+            "kind": kind,
+            "type": shown_as,
+            "size": 1000,
+            "modified": 1.0,
+            "path": f"runs/1/output/{below}{name}",
+        }
+        for name, kind, shown_as in names
+    ]
+
+
 def a_cluster() -> Json:
     def partition(name: str, gpus: list[Json], idle: int, nodes: Json) -> Json:
         return {

@@ -221,6 +221,7 @@ def test_from_the_button_to_the_figure(
         said = page.get_by_text("project/line.ipynb is job")
         job = re.findall(r"is job (\d+)", said.first.inner_text())[0]
         page.get_by_role("button", name="Open the Job").click()
+        page.get_by_role("tab", name="Log", exact=True).click()
         log = page.get_by_role("region", name="Output")
         log.get_by_text("step 40 loss:").wait_for(timeout=90_000)
         chosen = {
@@ -285,6 +286,7 @@ def test_a_refusal_leads_to_its_cell_and_the_file_browser_to_the_dialog(
         dialog.get_by_text("#SBATCH --time=00:07:00").wait_for()
         dialog.get_by_role("button", name="Submit the job").click()
         page.get_by_role("button", name="Open the Job").click()
+        page.get_by_role("tab", name="Log", exact=True).click()
         page.get_by_role("region", name="Output").get_by_text("ended with code 1").wait_for(
             timeout=90_000
         )
@@ -436,6 +438,7 @@ def test_a_torch_training_by_the_button_and_from_the_laptop(
         expect(submit).to_be_enabled()
         submit.click()
         page.get_by_role("button", name="Open the Job").click()
+        page.get_by_role("tab", name="Log", exact=True).click()
         log = page.get_by_role("region", name="Output")
         log.get_by_text("40 epochs, loss:").wait_for(timeout=200_000)
         page.get_by_role("tab", name="Files").click()

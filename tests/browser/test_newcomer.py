@@ -133,6 +133,7 @@ def test_a_newcomer_is_led_through_panel_button_and_results(
     told = page.locator(".Toastify__toast").filter(has_text="train-and-resume.ipynb is job")
     told.get_by_role("button", name="Open the Job").click()
     view = page.locator("#jp-main-dock-panel")
+    view.get_by_role("tab", name="Log", exact=True).click()
     view.locator(".jp-Hpc-log-block").get_by_text("begins at epoch").first.wait_for()
     screenshot("job")
     view.get_by_role("tab", name="Files").click()

@@ -47,6 +47,7 @@ def test_a_job_opens_beside_the_files(page: Page, notebook: LabServer, screensho
     panel = open_panel(page)
     panel.get_by_role("button", name="train-1000").click()
     view = page.locator(".jp-Hpc-jobview")
+    view.get_by_role("tab", name="Log").click()
     view.get_by_role("region", name="Output").get_by_text("epoch 1").wait_for()
     view.get_by_role("tab", name="Details").click()
     view.get_by_text("1 node · 8 CPUs").wait_for()

@@ -108,6 +108,7 @@ def test_my_jobs_their_log_and_a_cancel(
         screenshot("jobs")
 
         panel.get_by_role("button", name=HOSTILE).click()
+        page.locator(".jp-Hpc-tabs").get_by_role("tab", name="Log").click()
         log = page.get_by_role("region", name="Output")
         log.get_by_text("line 2", exact=False).first.wait_for()
         lines = log.inner_text().count("line")

@@ -183,9 +183,10 @@ class OverviewService:
             progress = Progress("run", float(over), float(len(rows)), None)
         else:
             own = next(iter(seen.looked_at))
-            row = next((row for row in rows if run_id(number, row.task) == own), None)
-            started = self._started(own) if row is not None and row.state == "running" else None
-            progress = _advanced(seen, row.parameters if row else {}, started)
+            found = next((row for row in rows if run_id(number, row.task) == own), None)
+            runs_now = found is not None and found.state == "running"
+            parameters = found.parameters if found is not None else {}
+            progress = _advanced(seen, parameters, self._started(own) if runs_now else None)
         return _answer(seen, runs, metric, progress)
 
     def _started(self, job_id: str) -> float | None:

@@ -28,7 +28,8 @@ const INTERVAL_MS = 20_000;
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-hpc:job-view',
-  description: 'One job in the main area: log, details, GPUs, script, files.',
+  description:
+    'One job in the main area: overview, log, GPUs, details, script, files.',
   autoStart: true,
   requires: [IHpcClient],
   optional: [ICommandPalette, ILabShell, ILayoutRestorer, ITranslator],
@@ -53,8 +54,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
         INTERVAL_MS,
         view => view.finished
       );
+      const open = (other: string): void => {
+        void app.commands.execute(COMMANDS.openJob, { id: other });
+      };
       const content = new View(
-        <JobView {...{ client, id, feed, browser, trans }} />
+        <JobView {...{ client, id, feed, browser, open, trans }} />
       );
       content.addClass('jp-Hpc-jobview');
       const widget = new MainAreaWidget({ content });
@@ -77,7 +81,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
 
     app.commands.addCommand(COMMANDS.openJob, {
       label: trans.__('Open a Job…'),
-      caption: trans.__('Log, details, GPUs, script and files of a job'),
+      caption: trans.__(
+        'Overview, log, GPUs, details, script and files of a job'
+      ),
       icon: hpcIcon,
       describedBy: {
         args: {

@@ -1,63 +1,76 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { IJobView, JobAction } from '../data/api';
-import type { IFeed } from '../data/feed';
-import { confirmAndAct } from '../jobs/actions';
+import type { IJobOverview, IJobView } from '../data/api';
+import { type IFeed, PolledFeed } from '../data/feed';
 import type { IHpcClient } from '../tokens';
-import { Age, FeedView } from '../ui/feedview';
-import { Tabs } from '../ui/tabs';
+import { FeedView } from '../ui/feedview';
+import { useFeed } from '../ui/hooks';
+import { type ITab, Tabs } from '../ui/tabs';
 import { DetailsTab } from './details';
 import { FilesTab, type IBrowser } from './files';
 import { GpuTab } from './gpu';
+import { Header } from './header';
 import { LogTab } from './log';
-import { ReportButton } from './report';
+import { OverviewTab } from './overview';
+
+/** The server reads only what is new, and asks Slurm nothing for it. */
+const OVERVIEW_MS = 5_000;
 
 interface IJobViewProps {
   client: IHpcClient;
   id: string;
   feed: IFeed<IJobView>;
   browser: IBrowser;
+  /** Open the view of another job, such as a run of this sweep. */
+  open: (id: string) => void;
   trans: TranslationBundle;
 }
 
-/** One job in the main area: its log, details, GPUs, script and files. */
+/** One job in the main area: its overview, log, details, GPUs, script and files. */
 export function JobView(props: IJobViewProps): JSX.Element {
-  const { client, id, feed, browser, trans } = props;
+  const { client, id, feed, trans } = props;
+  const [run, choose] = React.useState<string | null>(null);
+  const { value: view } = useFeed(feed);
+  // Watched so that what ends meanwhile is known at once.
+  useFeed(client.jobs);
+  const isOver = view?.finished ?? false;
+  const overviews = useOverview(client, id, run, isOver);
+  const overview = useFeed(overviews).value;
+  const mayBeOver = overview?.ended ?? false;
+  React.useEffect(() => {
+    if (mayBeOver && !isOver) {
+      void feed.refresh(true);
+    }
+  }, [feed, mayBeOver, isOver]);
+
+  const first: ITab = {
+    id: 'overview',
+    title: trans.__('Overview'),
+    content: (
+      <OverviewTab {...props} feed={overviews} {...{ view, run, choose }} />
+    )
+  };
+  if (!view && overview?.is_run) {
+    // Slurm may have forgotten it; its run is there.
+    return (
+      <>
+        <Header {...props} {...{ view, overview }} />
+        <FeedView feed={feed} trans={trans}>
+          {() => null}
+        </FeedView>
+        <Tabs label={trans.__('Job %1', id)} tabs={[first]} />
+      </>
+    );
+  }
   return (
     <FeedView feed={feed} trans={trans}>
-      {view => (
+      {known => (
         <>
-          <Header view={view} {...props} />
+          <Header {...props} {...{ view: known, overview }} />
           <Tabs
             label={trans.__('Job %1', id)}
-            tabs={[
-              {
-                id: 'log',
-                title: trans.__('Log'),
-                content: <LogTab client={client} id={id} trans={trans} />
-              },
-              {
-                id: 'details',
-                title: trans.__('Details'),
-                content: <DetailsTab view={view} trans={trans} />
-              },
-              {
-                id: 'gpu',
-                title: trans.__('GPU'),
-                content: <GpuTab client={client} view={view} trans={trans} />
-              },
-              {
-                id: 'script',
-                title: trans.__('Script'),
-                content: <Script view={view} trans={trans} />
-              },
-              {
-                id: 'files',
-                title: trans.__('Files'),
-                content: <FilesTab {...{ view, browser, trans }} />
-              }
-            ]}
+            tabs={[first, ...tabsOf(props, known)]}
           />
         </>
       )}
@@ -65,37 +78,64 @@ export function JobView(props: IJobViewProps): JSX.Element {
   );
 }
 
-function Header(props: IJobViewProps & { view: IJobView }): JSX.Element {
-  const { client, id, feed, view, trans } = props;
-  const { job, finished } = view;
-  const mayAct = client.session.value?.features.job_actions ?? true;
-  const act = (action: JobAction): void => {
-    const target = { target: id, name: job.name };
-    void confirmAndAct(client, action, [target], trans).then(() =>
-      feed.refresh()
-    );
-  };
-  return (
-    <header className="jp-Hpc-toolbar">
-      <h2>
-        {job.name || trans.__('Job %1', id)}{' '}
-        <span className="jp-Hpc-quiet">{id}</span>
-      </h2>
-      <span role="status">{job.state}</span>
-      <Age feed={feed} dated={view} trans={trans} />
-      <ReportButton {...{ client, id, trans }} />
-      {mayAct && !finished && (
-        <button className="jp-Hpc-choice" onClick={() => act('cancel')}>
-          {trans.__('Cancel')}
-        </button>
-      )}
-      {mayAct && (
-        <button className="jp-Hpc-choice" onClick={() => act('requeue')}>
-          {trans.__('Requeue')}
-        </button>
-      )}
-    </header>
+function tabsOf(props: IJobViewProps, view: IJobView): ITab[] {
+  const { client, id, browser, trans } = props;
+  return [
+    {
+      id: 'log',
+      title: trans.__('Log'),
+      content: <LogTab client={client} id={id} trans={trans} />
+    },
+    {
+      id: 'gpu',
+      title: trans.__('GPU'),
+      content: <GpuTab client={client} view={view} trans={trans} />
+    },
+    {
+      id: 'details',
+      title: trans.__('Details'),
+      content: <DetailsTab view={view} trans={trans} />
+    },
+    {
+      id: 'script',
+      title: trans.__('Script'),
+      content: <Script view={view} trans={trans} />
+    },
+    {
+      id: 'files',
+      title: trans.__('Files'),
+      content: <FilesTab {...{ view, browser, trans }} />
+    }
+  ];
+}
+
+/** The overview of a job or of one run of it; asked for until it is over. */
+function useOverview(
+  client: IHpcClient,
+  id: string,
+  run: string | null,
+  isOver: boolean
+): IFeed<IJobOverview> {
+  const over = React.useRef(isOver);
+  over.current = isOver;
+  const feed = React.useMemo(
+    () =>
+      new PolledFeed<IJobOverview>(
+        `overview-${id}-${run ?? ''}`,
+        () => client.jobOverview(id, run),
+        OVERVIEW_MS,
+        overview => overview.ended || over.current
+      ),
+    [client, id, run]
   );
+  React.useEffect(() => () => feed.dispose(), [feed]);
+  React.useEffect(() => {
+    // What the job wrote at its end came after the last look.
+    if (isOver && feed.value) {
+      void feed.refresh(true);
+    }
+  }, [feed, isOver]);
+  return feed;
 }
 
 interface IScriptProps {

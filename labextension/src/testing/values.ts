@@ -2,11 +2,14 @@ import type {
   IFinishedJob,
   IGpu,
   IGpus,
+  IJobOverview,
   IJobRequest,
   IJobs,
+  IJobView,
   IPartition,
   IQueuedJob,
-  ISession
+  ISession,
+  IShownRun
 } from '../data/api';
 
 /** Values for tests; each takes what matters for the test at hand. */
@@ -230,6 +233,81 @@ export function aJobRequest(changes: Partial<IJobRequest> = {}): IJobRequest {
     reservation: null,
     comment: null,
     extra: [],
+    ...changes
+  };
+}
+
+export function aShownRun(
+  id: string,
+  changes: Partial<IShownRun> = {}
+): IShownRun {
+  return {
+    id,
+    parameters: {},
+    state: 'running',
+    code: null,
+    metrics: {},
+    best: null,
+    seconds: null,
+    ...changes
+  };
+}
+
+/** What is to be looked at of a run of ours that has just begun. */
+export function anOverview(changes: Partial<IJobOverview> = {}): IJobOverview {
+  return {
+    job_id: '7',
+    is_run: true,
+    is_sweep: false,
+    runs: [aShownRun('7')],
+    decided_by: '',
+    better: null,
+    ended: false,
+    progress: null,
+    curves: [],
+    figures: [],
+    more_figures: 0,
+    log: '',
+    taken_at: 1000,
+    ...changes
+  };
+}
+
+export function aJobView(
+  id: string,
+  changes: Partial<IJobView> = {}
+): IJobView {
+  return {
+    job: {
+      ...aJob(id),
+      user: 'alice',
+      exit_code: null,
+      signal: null,
+      work_dir: '',
+      comment: ''
+    },
+    finished: false,
+    state_text: null,
+    state_advice: null,
+    reason: null,
+    estimated_start: null,
+    efficiency: null,
+    advice: [],
+    cost: '',
+    script: null,
+    files: {
+      stdout: null,
+      stderr: null,
+      work_dir: null,
+      contents_path: null,
+      run_dir: null,
+      run_path: null,
+      recording: false,
+      inputs: []
+    },
+    taken_at: 1000,
+    age: 0,
+    problem: null,
     ...changes
   };
 }

@@ -1,6 +1,6 @@
 import * as React from 'react';
 
-interface ITab {
+export interface ITab {
   id: string;
   title: string;
   content: React.ReactNode;
