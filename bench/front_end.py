@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.browser.fake_api import FakeApi
-from tests.browser.fake_values import some_jobs
+from tests.browser.fake_values import a_training, some_jobs
 from tests.browser.lab import lab_server
 from tests.browser.launching import launch_options
 from tests.tools import ROOT, find
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 JOBS = 10_000
 PASSES = 5
+FIGURES = 50
 
 #: Milliseconds to read the list as the server sends it, and from the click that shows the
 #: queue to the frame with its first row.
@@ -62,6 +63,22 @@ SLOWEST_FRAME = """
 })
 """
 
+#: From the click on the first job until its curves are drawn and its thumbnails are in the page.
+OVERVIEW = """
+figures => new Promise(resolve => {
+  const start = performance.now();
+  [...document.querySelectorAll('.jp-Hpc-job-name button')]
+    .find(button => button.textContent === 'train-1000').click();
+  const look = () => {
+    const images = document.querySelectorAll('.jp-Hpc-figures img').length;
+    const curves = document.querySelectorAll('.jp-Hpc-curve-canvas').length;
+    if (images === figures && curves) resolve(performance.now() - start);
+    else requestAnimationFrame(look);
+  };
+  look();
+})
+"""
+
 #: The same number of rows, all drawn, in a table of the same style.
 ALL_ROWS = """
 count => new Promise(resolve => {
@@ -99,6 +116,7 @@ def main() -> None:
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(60_000)
         measure_table(page, lab.address())
+        measure_overview(page)
         browser.close()
 
 
@@ -119,6 +137,17 @@ def measure_table(page: Page, address: str) -> None:
     print(f"first row of {JOBS}  {first:7.1f} ms  (goal: under 1000; reading the list {read:.1f})")
     print(f"longest frame       {frame:7.1f} ms  (goal: under 100; the best of {PASSES} passes)")
     print(f"all rows drawn      {everything:7.1f} ms  ({everything / first:.1f} times as long)")
+
+
+def measure_overview(page: Page) -> None:
+    """From the click on a job to its overview with figures, as fast as they come."""
+    api = FakeApi(page)
+    api.jobs = some_jobs(3)
+    api.overviews["1000"] = a_training("1000", 60, figures=FIGURES)
+    page.reload()
+    page.get_by_role("button", name="train-1000").wait_for()
+    took = page.evaluate(OVERVIEW, FIGURES)
+    print(f"overview            {took:7.1f} ms  (goal: under 500; {FIGURES} figures)")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 import './panel.css';
 import './jobs.css';
 import './jobview.css';
+import './curves.css';
+import './overview.css';
 import './batch.css';
 import './tab.css';

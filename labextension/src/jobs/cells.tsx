@@ -35,7 +35,15 @@ export function NameCell(props: INameProps): JSX.Element {
           <Icon.react tag="span" />
           {row.name}
         </button>
-        <small>{trans.__('%1, %2 parts', row.id, partsOf(row.jobs))}</small>
+        <small>
+          <button
+            className="jp-Hpc-link"
+            onClick={() => open(row.id)}
+            title={trans.__('Open job %1', row.id)}
+          >
+            {trans.__('%1, %2 parts', row.id, partsOf(row.jobs))}
+          </button>
+        </small>
       </td>
     );
   }

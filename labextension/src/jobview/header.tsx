@@ -89,7 +89,7 @@ function State({ view, overview, trans }: IStateProps): JSX.Element | null {
   if (job.phase === 'running' && overview?.ended) {
     // Slurm takes its time to tidy up after a run that is over.
     return (
-      <span className="jp-Hpc-badge jp-mod-running">
+      <span className="jp-Hpc-stateword jp-mod-running">
         {trans.__('ending: its run is %1', endOf(overview, trans))}
       </span>
     );

@@ -10,7 +10,7 @@ import {
 import * as React from 'react';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { IJobOverview } from '../data/api';
+import type { IJobOverview, IJobView } from '../data/api';
 import { HpcClient } from '../data/client';
 import { PolledFeed } from '../data/feed';
 import { FakeServer } from '../testing/server';
@@ -53,11 +53,12 @@ const SWEEP = anOverview({
 
 let server: FakeServer;
 let client: HpcClient;
+let feed: PolledFeed<IJobView>;
 let opened: IFile[];
 let jobs: string[];
 
 function show(id: string): HTMLElement {
-  const feed = new PolledFeed('view', () => client.job(id), 20_000);
+  feed = new PolledFeed('view', () => client.job(id), 20_000);
   const browser = {
     list: () => Promise.resolve([]),
     open: (file: IFile) => opened.push(file)
@@ -84,6 +85,7 @@ beforeEach(() => {
 
 afterEach(() => {
   cleanup();
+  feed.dispose();
   client.dispose();
   vi.restoreAllMocks();
 });

@@ -52,9 +52,13 @@ export function OverviewTab(props: IOverviewProps): JSX.Element {
               />
             )}
             <div className="jp-Hpc-charts">
-              <Curves overview={overview} trans={trans} />
+              <Curves
+                curves={overview.curves.slice(0, FIRST_CURVES)}
+                {...{ overview, trans }}
+              />
               {view && <GpuLoad {...{ client, view, trans }} />}
             </div>
+            <MoreCurves {...{ overview, trans }} />
             {overview.is_sweep && run === null && taskOf(props.id) === '' && (
               <RunTable {...{ overview, choose, open, trans }} />
             )}
@@ -83,32 +87,43 @@ interface ICurvesProps {
   trans: TranslationBundle;
 }
 
-/** The number that decides and another one; the rest on demand. */
-function Curves({ overview, trans }: ICurvesProps): JSX.Element {
-  const { curves } = overview;
-  const chart = (curve: ICurve): JSX.Element => (
-    <CurveChart
-      key={`${curve.name} ${curve.x}`}
-      title={curve.name}
-      x={curve.x}
-      lines={linesOf(curve, overview, trans)}
-      better={curve.better}
-      trans={trans}
-    />
-  );
-  const rest = curves.slice(FIRST_CURVES);
+/** Some numbers of a run, each over all runs that are looked at. */
+function Curves(
+  props: ICurvesProps & { curves: readonly ICurve[] }
+): JSX.Element {
+  const { curves, overview, trans } = props;
   return (
     <>
-      {curves.slice(0, FIRST_CURVES).map(chart)}
-      {rest.length > 0 && (
-        <details className="jp-Hpc-more">
-          <summary>
-            {trans._n('One more number', '%1 more numbers', rest.length)}
-          </summary>
-          <div className="jp-Hpc-charts">{rest.map(chart)}</div>
-        </details>
-      )}
+      {curves.map(curve => (
+        <CurveChart
+          key={`${curve.name} ${curve.x}`}
+          title={curve.name}
+          x={curve.x}
+          lines={linesOf(curve, overview, trans)}
+          better={curve.better}
+          trans={trans}
+        />
+      ))}
     </>
+  );
+}
+
+/** The numbers that are not looked at first. */
+function MoreCurves(props: ICurvesProps): JSX.Element | null {
+  const { overview, trans } = props;
+  const curves = overview.curves.slice(FIRST_CURVES);
+  if (curves.length === 0) {
+    return null;
+  }
+  return (
+    <details>
+      <summary>
+        {trans._n('One more number', '%1 more numbers', curves.length)}
+      </summary>
+      <div className="jp-Hpc-charts">
+        <Curves {...props} curves={curves} />
+      </div>
+    </details>
   );
 }
 

@@ -116,26 +116,39 @@ function useOverview(
   run: string | null,
   isOver: boolean
 ): IFeed<IJobOverview> {
-  const over = React.useRef(isOver);
-  over.current = isOver;
-  const feed = React.useMemo(
-    () =>
-      new PolledFeed<IJobOverview>(
-        `overview-${id}-${run ?? ''}`,
-        () => client.jobOverview(id, run),
-        OVERVIEW_MS,
-        overview => overview.ended || over.current
-      ),
+  const followed = React.useMemo(
+    () => follow(client, id, run),
     [client, id, run]
   );
-  React.useEffect(() => () => feed.dispose(), [feed]);
+  React.useEffect(() => () => followed.feed.dispose(), [followed]);
   React.useEffect(() => {
+    if (isOver) {
+      followed.end();
+    }
+  }, [followed, isOver]);
+  return followed.feed;
+}
+
+function follow(
+  client: IHpcClient,
+  id: string,
+  run: string | null
+): { feed: PolledFeed<IJobOverview>; end: () => void } {
+  let isOver = false;
+  const feed = new PolledFeed<IJobOverview>(
+    `overview-${id}-${run ?? ''}`,
+    () => client.jobOverview(id, run),
+    OVERVIEW_MS,
+    overview => overview.ended || isOver
+  );
+  const end = (): void => {
+    isOver = true;
     // What the job wrote at its end came after the last look.
-    if (isOver && feed.value) {
+    if (feed.value) {
       void feed.refresh(true);
     }
-  }, [feed, isOver]);
-  return feed;
+  };
+  return { feed, end };
 }
 
 interface IScriptProps {

@@ -99,7 +99,7 @@ function inWords(
       : found
   );
   return best === last
-    ? trans.__('%1, the best', now)
+    ? trans.__('%1, its best', now)
     : trans.__(
         '%1; best %2',
         now,

@@ -63,7 +63,7 @@ export function StateBadge(props: IStateBadgeProps): JSX.Element {
   const word = wordOf(state, reason);
   return (
     <span
-      className={`jp-Hpc-badge jp-mod-${word ?? 'unknown'}`}
+      className={`jp-Hpc-stateword jp-mod-${word ?? 'unknown'}`}
       title={word === state ? undefined : state}
     >
       {word && <span aria-hidden="true">{SYMBOLS[word]} </span>}

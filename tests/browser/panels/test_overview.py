@@ -105,7 +105,7 @@ def test_in_every_theme_and_width(
         )
         page.wait_for_selector(f"body[data-jp-theme-name='{theme}']", state="attached")
         page.locator("#jupyterlab-splash").wait_for(state="detached")
-        for part in (".jp-Hpc-badge", ".jp-Hpc-curve-legend li", "th", ".jp-Hpc-curve-y span"):
+        for part in (".jp-Hpc-stateword", ".jp-Hpc-curve-legend li", "th", ".jp-Hpc-curve-y span"):
             assert contrast(view.locator(part).first) > 4.5, (theme, part)
         name = theme.replace("JupyterLab ", "").replace(" ", "-").lower()
         screenshot(f"overview-{name}", of=view)
