@@ -224,6 +224,16 @@ def test_from_the_button_to_the_figure(
         page.get_by_role("tab", name="Log", exact=True).click()
         log = page.get_by_role("region", name="Output")
         log.get_by_text("step 40 loss:").wait_for(timeout=90_000)
+        last = re.findall(r"step 40 loss: ([0-9.]+)", log.inner_text())[0]
+        page.get_by_role("tab", name="Overview").click()
+        loss = page.get_by_role("slider", name="loss: values")
+        expect(loss).to_have_attribute("aria-valuetext", f"line 5: {float(last):g}", timeout=60_000)
+        thumbnail = page.get_by_role("img", name="cell05_1.png")
+        thumbnail.wait_for(timeout=60_000)
+        wait_until(page, lambda: thumbnail.evaluate("image => image.naturalWidth") > 100)
+        table = page.get_by_title("cell06_1.html")
+        table.content_frame.get_by_text("fitted").wait_for()
+        screenshot("overview")
         chosen = {
             "request": {"time": "00:10:00"},
             "parameters": {"steps": "50"},

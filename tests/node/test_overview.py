@@ -84,7 +84,10 @@ async def test_of_a_sweep_and_of_one_of_its_runs(notes: Path, ask: Ask) -> None:
     assert [line["run"] for line in one["curves"][0]["lines"]] == ["7_1"]
     assert [each["run"] for each in one["figures"]] == ["7_1"]
     assert len(one["runs"]) == 2, "the table stays"
-    assert (await overview(ask, "7_1"))["curves"] == one["curves"]
+    task = await overview(ask, "7_1")
+    assert (task["curves"], task["figures"]) == (one["curves"], one["figures"])
+    assert ([run["id"] for run in task["runs"]], task["ended"]) == (["7_1"], True)
+    assert (await overview(ask, "7_[0-1]"))["curves"] == whole["curves"], "the rest of an array"
 
 
 async def test_a_folder_that_is_gone_leaves_an_empty_page(notes: Path, ask: Ask) -> None:
@@ -252,8 +255,9 @@ async def test_the_end_is_estimated_by_the_start_of_the_job(notes: Path) -> None
 
 async def test_a_job_of_somebody_else_s_making_has_what_its_log_tells(notes: Path) -> None:
     looked = Looked(notes)
-    found = await looked.read("9")
-    assert (found["is_run"], found["curves"], found["log"]) == (False, [], "")
+    for job_id in ("9", "9+1", "9_[1-3]"):
+        found = await looked.read(job_id)
+        assert (found["is_run"], found["curves"], found["log"]) == (False, [], "")
     looked.log = notes / "slurm-9.out"
     put(looked.log, " 25%|##  | 1/4\nloss: 2\n 50%|###| 2/4\nloss: 1\n")
     os.utime(looked.log, (1100, 1100))

@@ -78,7 +78,7 @@ class CurveService:
         check_points(points)
         found, unknown = [], None
         for job_id in dict.fromkeys(parse_ids(ids)):
-            number, _, task = job_id.partition("_")
+            number, task = number_and_task(job_id)
             try:
                 found.append((number, await self._folders.of(number), task))
             except JobNotFound as error:
@@ -105,12 +105,18 @@ def check_points(points: int) -> None:
         raise UsageError("There is no such curve.", f"Ask for 2 to {MAX_POINTS} points.")
 
 
+def number_and_task(job_id: str) -> tuple[str, str]:
+    """The job or array of an id as Slurm writes it, and its task; empty where it is not one."""
+    number, _, task = job_id.partition("+")[0].partition("_")
+    return number, task if task.isdigit() else ""
+
+
 def tasks_of(run_dir: Path, task: str) -> list[str]:
     """The runs that a job or task stands for; one without a name where it is no sweep."""
     folder = run_dir / "parameters"
     if not folder.is_dir():
         return [""]
-    if task.isdigit():
+    if task:
         return [str(int(task))]
     found = sorted(int(file.stem) for file in folder.glob("*.json") if file.stem.isdigit())
     return [str(number) for number in found[:MAX_JOBS_AT_ONCE]]

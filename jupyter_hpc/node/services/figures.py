@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_hpc.errors import HpcError, JobNotFound, UsageError
-from jupyter_hpc.node.services.curves import RunFolders
+from jupyter_hpc.node.services.curves import RunFolders, number_and_task
 from jupyter_hpc.node.services.jobs import parse_id
 from jupyter_hpc.node.services.offload import Offload
 
@@ -124,7 +124,7 @@ class FigureService:
 
     async def read(self, job_id: str, name: str) -> FigureFile:
         """The figure of that name; JobNotFound if there is none."""
-        number = parse_id(job_id).partition("_")[0]
+        number, _ = number_and_task(parse_id(job_id))
         if not _NAME.fullmatch(name) or "/.." in name:
             raise UsageError("There is no such figure.", "Figures lie below “figures”.")
         run_dir = await self._folders.of(number)

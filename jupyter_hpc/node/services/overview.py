@@ -20,6 +20,7 @@ from jupyter_hpc.node.services.curves import (
     RunFolders,
     check_points,
     curves_of,
+    number_and_task,
     run_id,
     tasks_of,
 )
@@ -103,14 +104,15 @@ class OverviewService:
         check_points(points)
         if run is not None and not run.isdigit():
             raise UsageError("There is no such run.", "A run of a sweep has a number.")
-        number, _, task = parse_id(text).partition("_")
+        number, task = number_and_task(parse_id(text))
         try:
             run_dir = await self._folders.of(number)
         except JobNotFound:
             return await self._of_foreign(text, points)
-        wanted = run if run is not None else task if task.isdigit() else ""
         seen = await self._curves.followed(
-            lambda followed: _look(followed, run_dir, number, wanted, points, self._contents_root)
+            lambda followed: _look(
+                followed, run_dir, number, task, run or task, points, self._contents_root
+            )
         )
         rows = self._settled(number, run_dir, seen)
         return self._described(number, seen, rows) | {"job_id": text}
@@ -198,11 +200,17 @@ class OverviewService:
 
 
 def _look(
-    followed: FollowedRuns, run_dir: Path, number: str, task: str, points: int, root: str | None
+    followed: FollowedRuns,
+    run_dir: Path,
+    number: str,
+    task: str,
+    run: str,
+    points: int,
+    root: str | None,
 ) -> _Seen:
-    """What the folder of a job shows of the run `task`, or of all runs without one."""
+    """What the folder of a job, or of its task, shows of a run; of all runs without one."""
     is_sweep = (run_dir / "parameters").is_dir()
-    tasks = tasks_of(run_dir, task)
+    tasks = tasks_of(run_dir, run)
     looked_at = {run_id(number, each): followed.of(run_dir, each) for each in tasks}
     curves = curves_of(looked_at, points)
     shown = [(run_id(number, each), each) for each in tasks]
@@ -210,7 +218,7 @@ def _look(
     logs = [log for each in tasks for log in logs_of(run_dir, each)[-1:]]
     return _Seen(
         is_sweep=is_sweep,
-        rows=[RunRow(run_dir, each) for each in tasks_of(run_dir, "")],
+        rows=[RunRow(run_dir, each) for each in tasks_of(run_dir, task)],
         looked_at=looked_at,
         curves=curves,
         figures=figures,

@@ -8,9 +8,9 @@ import { StateBadge } from '../ui/state';
 /** More runs than these are chosen from a list that folds. */
 const MAX_BUTTONS = 20;
 
-/** The number of a run in its sweep. */
+/** The number of a run in its sweep; empty for what is not one of its runs. */
 export function taskOf(id: string): string {
-  return id.split('_')[1] ?? '';
+  return /_(\d+)$/.exec(id)?.[1] ?? '';
 }
 
 /** The parameters in which the runs differ, in the order in which they came. */
