@@ -27,7 +27,7 @@ class Advance:
         self.of: float | None = None
         #: Where this part began, and when it last told of more.
         self.begun: float | None = None
-        self.told_at = 0.0
+        self.advanced_at = 0.0
         self._lowest: dict[str, int] = {}
         self._bars = 0
 
@@ -90,16 +90,16 @@ class Advance:
             self.begun = max(0.0, done - 1) if unit == "epoch" else 0.0
             self.done = done
         if done >= self.done:
-            self.done, self.told_at = done, written
+            self.done, self.advanced_at = done, written
 
     def ends(self, started: float | None, of: float | None) -> float | None:
         """When it comes to its end if it goes on like this; `started` is when its job began."""
         if started is None or of is None or self.begun is None:
             return None
         grown = self.done - self.begun
-        if grown < (1.0 if self.unit == "epoch" else 2.0) or self.told_at <= started:
+        if grown < (1.0 if self.unit == "epoch" else 2.0) or self.advanced_at <= started:
             return None  # nothing that a rate could be made of
-        return started + (self.told_at - started) * max(0.0, of - self.begun) / grown
+        return started + (self.advanced_at - started) * max(0.0, of - self.begun) / grown
 
 
 def all_epochs(parameters: Mapping[str, Any]) -> float | None:
