@@ -49,26 +49,23 @@ function Shelf(
         {figures.map(figure => {
           const label = nameOf(figure, overview.is_sweep, trans);
           const { path } = figure;
-          const thumbnail = (
-            <Thumbnail
-              address={client.figureAddress(id, figure)}
-              {...{ figure, label }}
-            />
-          );
           return (
             <li key={figure.name}>
-              {path === null ? (
-                thumbnail
-              ) : (
-                <button
-                  aria-label={trans.__('Open %1', label)}
-                  onClick={() =>
-                    browser.open({ name: label, path, isFolder: false })
-                  }
-                >
-                  {thumbnail}
-                </button>
-              )}
+              <div className="jp-Hpc-figure">
+                <Thumbnail
+                  address={client.figureAddress(id, figure)}
+                  {...{ figure, label }}
+                />
+                {path !== null && (
+                  // Above it, not around it: a frame inside of a button is none.
+                  <button
+                    aria-label={trans.__('Open %1', label)}
+                    onClick={() =>
+                      browser.open({ name: label, path, isFolder: false })
+                    }
+                  />
+                )}
+              </div>
               <span className="jp-Hpc-quiet">{label}</span>
             </li>
           );
