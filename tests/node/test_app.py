@@ -40,7 +40,8 @@ def test_loading_imports_nothing_heavy() -> None:
     assert "jupyter_hpc.node.app" in loaded
     assert not set(loaded) & set(HEAVY)
     ours = [name for name in loaded if name.startswith("jupyter_hpc.node.services.")]
-    assert ours == ["jupyter_hpc.node.services.registry"]
+    light = ("hooks", "registry")
+    assert ours == [f"jupyter_hpc.node.services.{name}" for name in light]
 
 
 def test_every_setting_has_a_trait_with_help_and_the_same_default() -> None:
