@@ -13,6 +13,7 @@ from tests.browser.fake_values import (
     a_finished_job,
     a_job,
     a_job_view,
+    a_sweep,
     a_waiting_job,
     some_jobs,
 )
@@ -71,6 +72,10 @@ def test_an_array_opens_and_is_cancelled(
     dialog.get_by_role("button", name="Cancel the Jobs").click()
     page.get_by_text("Done.").wait_for()
     assert api.actions == [("cancel", "35_2%2C35_%5B3-9%5D")]
+    api.overviews["35"] = a_sweep("35", 9, 5)
+    panel.get_by_role("button", name="35, 9 parts").click()
+    view = page.locator(".jp-Hpc-jobview")
+    view.get_by_role("table", name="the best loss first").get_by_text("Run 8").wait_for()
 
 
 def test_a_refusal_is_told_in_words(
