@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import Any
 
 import click
@@ -17,41 +15,54 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jupyter_hpc.batch.job.files import stem
-from jupyter_hpc.batch.runs.registry import RecordedRun, Submit, settled, submits, unsettled
+from jupyter_hpc.batch.runs.deletion import Named, delete, holdings
+from jupyter_hpc.batch.runs.registry import RecordedRun, Submit, all_runs, is_of
 from jupyter_hpc.cli.hosts import open_host
 from jupyter_hpc.cli.jobs import on_option
-from jupyter_hpc.errors import HpcError
 from jupyter_hpc.slurm.client import SlurmClient
-from jupyter_hpc.text import duration, printable
+from jupyter_hpc.text import data_size, duration, printable
 
 #: So many submits are shown without --all.
 _SHOWN = 20
 #: So many numbers of a run have a place in one line.
 _MAX_METRICS = 3
-#: Accounting is asked about so many jobs at once.
-_MAX_ASKED = 200
 
 
 @click.command()
 @click.argument("notebook", required=False)
 @on_option
 @click.option("--all", "show_all", is_flag=True, help=f"All of them, not the last {_SHOWN}.")
+@click.option(
+    "--delete", "doomed", multiple=True, metavar="JOBID", help="Delete this run; can be repeated."
+)
+@click.option("--yes", is_flag=True, help="Delete without a question.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON list on stdout, of all of them.")
-def runs(notebook: str | None, on: str | None, show_all: bool, as_json: bool) -> None:
+def runs(
+    notebook: str | None,
+    on: str | None,
+    show_all: bool,
+    doomed: tuple[str, ...],
+    yes: bool,
+    as_json: bool,
+) -> int:
     """List the runs that were ever submitted, of all notebooks or of NOTEBOOK.
 
     They are read from the folders of the runs, so that they are there when Slurm has forgotten
     their jobs. A sweep has a line for each of its runs, with the parameters that differ.
+
+    --delete 4711 deletes a job's run folder with all results, and --delete 4711_3 one run of a
+    sweep. It says what goes and asks; what is in the queue stays.
     """
+    if doomed:
+        return asyncio.run(_delete(on, doomed, yes))
     found = asyncio.run(_runs(on, notebook))
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(each) for each in found]))
-        return
+        return 0
     if not found:
         of = f" of {notebook}" if notebook else ""
         click.echo(f"No runs{of} yet. `jupyter-hpc submit NOTEBOOK` makes one.")
-        return
+        return 0
     shown = found if show_all else found[:_SHOWN]
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -61,28 +72,33 @@ def runs(notebook: str | None, on: str | None, show_all: bool, as_json: bool) ->
         click.echo(f"The last {len(shown)} of {len(found)}; --all shows the rest.")
     if any(not each.is_there for each in shown):
         click.echo("(gone): the folder of that run was deleted.")
+    return 0
+
+
+async def _delete(on: str | None, ids: tuple[str, ...], yes: bool) -> int:
+    """Say what goes, ask, and delete that; 1 if something stays."""
+    async with open_host(on) as host:
+        client = SlurmClient(host.runner)
+        found = await holdings(host.runner, client, ids)
+        for each in found:
+            size = f"{each.files} files, {data_size(each.bytes)}, in {each.run_dir}"
+            click.echo(printable(f"{each.id}: {each.message or size} {each.hint}".strip(), 400))
+        named = [Named(each.id, each.run_dir, each.mark) for each in found if not each.message]
+        if not named or not (yes or click.confirm("Delete this for good?")):
+            return 1
+        done = await delete(host.runner, client, named)
+    for each in done:
+        said = f"{each.message} {each.hint}" if each.message else f"Run {each.id} is deleted."
+        click.echo(printable(said, 400))
+    return 1 if len(named) < len(found) or any(each.message for each in done) else 0
 
 
 async def _runs(on: str | None, notebook: str | None) -> list[Submit]:
     async with open_host(on) as host:
-        found = await submits(host.runner)
-        if notebook:
-            wanted = stem(PurePath(notebook).name)
-            found = [each for each in found if stem(each.notebook) == wanted]
-        open_jobs = unsettled(found)
-        if not open_jobs:
-            return found
-        client = SlurmClient(host.runner)
-        living = None
-        finished = []
-        try:
-            living = await client.my_jobs()
-        except HpcError as error:
-            click.echo(printable(f"Slurm does not answer: {error.message}"), err=True)
-        gone = [job for job in open_jobs if not any(each.holds(job) for each in living or ())]
-        with contextlib.suppress(HpcError):  # no accounting here: their end is not known
-            finished = await client.finished(gone[:_MAX_ASKED], steps=False) if gone else []
-        return settled(found, living, finished)
+        found, problem = await all_runs(host.runner, SlurmClient(host.runner))
+    if problem is not None:
+        click.echo(printable(f"Slurm does not answer: {problem.message}"), err=True)
+    return [each for each in found if not notebook or is_of(each, notebook)]
 
 
 def _table(found: Sequence[Submit]) -> Table:

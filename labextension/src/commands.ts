@@ -5,10 +5,12 @@ export const COMMANDS = {
   showPanel: 'jupyter-hpc:show-panel',
   /** Takes {id}: opens the view of that job; asks for the id where there is none. */
   openJob: 'jupyter-hpc:open-job',
+  /** Takes {notebook}, or {origin: 'notebook'} for the current one; else shows the runs of all. */
+  showRuns: 'jupyter-hpc:show-runs',
   refreshJobs: 'jupyter-hpc:refresh-jobs',
   /**
    * Takes {path}, or {origin: 'browser'} for what is selected in the file browser;
-   * else the current notebook becomes a batch job.
+   * else the current notebook becomes a batch job. Begins with {choices} where they are given.
    */
   submitNotebook: 'hpc:run-as-batch',
   /** Takes the same; else the script in the current editor becomes a batch job. */

@@ -11,6 +11,7 @@ import launcher from './launcher/plugin';
 import memory from './memory/plugin';
 import panel from './panel/plugin';
 import renew from './renew/plugin';
+import runs from './runs/plugin';
 import session from './session/plugin';
 import status from './status/plugin';
 import storage from './storage/plugin';
@@ -37,6 +38,7 @@ export default [
   idle,
   jobNotices,
   jobView,
+  runs,
   batch,
   tensorBoard,
   launcher,

@@ -19,7 +19,11 @@ import type {
   INodes,
   IPartitions,
   IRestored,
+  IRunAgain,
+  IRunContents,
   IRunCurves,
+  IRuns,
+  IRunToDelete,
   ISession,
   IStorageReport,
   ISubmittedJob,
@@ -47,6 +51,8 @@ export interface IHpcClient {
   readonly storage: PolledFeed<IStorageReport>;
   /** What is free on the cluster, what is out of order, and the user's accounts. */
   readonly cluster: PolledFeed<ICluster>;
+  /** Every run that was ever submitted. */
+  readonly runs: PolledFeed<IRuns>;
   /** The server's clock in seconds, as far as it is known. */
   now(): number;
   /** The last `seconds` of the GPUs of this job, in at most `points` rows. */
@@ -63,6 +69,12 @@ export interface IHpcClient {
   figureAddress(id: string, figure: IFigure): string;
   /** The numbers of these runs in at most `points` points each; of a sweep all its runs. */
   runCurves(ids: readonly string[], points: number): Promise<IRunCurves>;
+  /** What would be deleted with these runs, or why they cannot be. */
+  runContents(ids: readonly string[]): Promise<IRunContents>;
+  /** Delete runs that are still as their contents were shown; rejects where some were left. */
+  deleteRuns(runs: readonly IRunToDelete[]): Promise<IActionResult>;
+  /** What the dialog begins with to run this one again. */
+  runAgain(id: string): Promise<IRunAgain>;
   /** Do something to jobs, each named by its `target`; rejects with Slurm's refusal. */
   act(action: JobAction, targets: string[]): Promise<IActionResult>;
   /** Ask Slurm for the list of jobs now, as far as the site allows it. */

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlparse
 
+from tests.browser.fake_runs import some_curves, some_runs
 from tests.browser.fake_values import (
     Json,
     a_cluster,
@@ -65,6 +66,10 @@ class FakeApi:
         self.jobs: Json = some_jobs(3)
         self.storage: Json = a_storage_report()
         self.cluster: Json = a_cluster()
+        self.runs: Json = some_runs()
+        self.curves: Json = some_curves([])
+        #: What would go with the runs that are to be deleted.
+        self.holdings: list[Json] = []
         self.logs: dict[str, str] = {}
         self.views: dict[str, Json] = {}
         self.overviews: dict[str, Json] = {}
@@ -123,7 +128,13 @@ class FakeApi:
             route.fulfill(status=error.get("status", 503), json=error)
             return
         parts = path.split("/")
-        if route.request.method == "POST":
+        if path == "runs/delete":
+            self.actions.append(("delete", route.request.post_data or ""))
+            route.fulfill(json={"message": "Deleted.", "hint": "", "results": []})
+        elif parts[0] == "runs" and len(parts) > 1:
+            body = {"runs": self.holdings} if parts[1] == "contents" else self.curves
+            route.fulfill(json=body)
+        elif route.request.method == "POST":
             self.actions.append((parts[2], parts[1]))
             route.fulfill(json={"message": "Done.", "hint": "", "results": []})
         elif path == "gpus/history":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from jupyter_hpc.batch.submit.runs import NOTES
 from jupyter_hpc.demo.cluster import DemoCluster
 from tests.batch.notebooks import notebook
 from tests.node.on_cluster import TOKEN, Hosts, NodeServer, finished_view, in_state, submit
@@ -24,6 +26,13 @@ RECORDING = (
     "1000,gpu01,0,X,10,100,400,50,40\n"
     "1001,gpu01,0,X,20,100,400,51,41\n"
 )
+
+#: A run that is noted, and whose folder was deleted by hand: nothing but its note goes.
+FORGOTTEN = {
+    "id": "3999999",
+    "run_dir": "/tmp/no-such-folder/20261119-101500-0a1b",
+    "mark": hashlib.sha256(b"").hexdigest()[:16],
+}
 
 NOTEBOOKS = {
     "good.ipynb": ["STEPS = 2", "%time print(STEPS)", "!pip install left-pad"],
@@ -89,12 +98,18 @@ class World:
         owner = path.parent.stat()
         os.chown(path, owner.st_uid, owner.st_gid)
 
+    def _sh(self, script: str, *names: str) -> None:
+        """Run a line on the login host, with these members of FORGOTTEN."""
+        argv = ["sh", "-c", script, "sh", *(FORGOTTEN[name] for name in names)]
+        self.hosts.run("login1", argv, user=self.user, input=None, cwd=self.home, check=True)
+
     def prepare(self) -> None:
         """The files that the requests are about."""
         for name, cells in NOTEBOOKS.items():
             self.write(name, json.dumps(notebook(cells)))
         for name, text in SCRIPTS.items():
             self.write(name, text)
+        self._sh(f'mkdir -p "{NOTES}" && echo "$1" > "{NOTES}/$2"', "run_dir", "id")
         self.write("gpu-usage.csv", RECORDING)  # beside every job that starts in the home
 
 
@@ -265,6 +280,18 @@ def _cases() -> Iterator[Case]:
     yield Case("post", action, 404, f"jobs/{NO_JOB}/hold")
     yield Case("post", action, 400, "jobs/-1/cancel")
     yield Case("post", action, 503, "jobs/1/cancel", bare=True)
+
+    yield Case("get", "runs", 200, "runs?after={run}")
+    yield Case("get", "runs", 403, "runs", token="wrong")
+    yield Case("get", "runs/contents", 200, "runs/contents?ids={run}")
+    yield Case("get", "runs/contents", 400, "runs/contents?ids=1%3Bid")
+    yield Case("post", "runs/delete", 200, "runs/delete", {"runs": [FORGOTTEN]})
+    gone = {"id": NO_JOB, "run_dir": "/tmp/20261119-101500-0a1b", "mark": "0"}
+    yield Case("post", "runs/delete", 409, "runs/delete", {"runs": [gone]})
+    yield Case("post", "runs/delete", 400, "runs/delete", {"runs": []})
+    yield Case("post", "runs/delete", 503, "runs/delete", {"runs": [gone]}, bare=True)
+    yield Case("get", "runs/{run_id}/again", 200, "runs/{run}/again")
+    yield Case("get", "runs/{run_id}/again", 404, f"runs/{NO_JOB}/again")
 
     yield Case("get", "storage", 200, "storage")
     yield Case("get", "storage", 403, "storage", bare=True)

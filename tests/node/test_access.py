@@ -15,7 +15,13 @@ from tests.node.schema import served
 
 #: Every verb of every address, with values in the place of names.
 VERBS = sorted(
-    (re.sub(r"\{action\}", "cancel", path).replace("{job_id}", "1").strip("/"), verb.upper())
+    (
+        re.sub(r"\{action\}", "cancel", path)
+        .replace("{job_id}", "1")
+        .replace("{run_id}", "1")
+        .strip("/"),
+        verb.upper(),
+    )
     for verb, path in served()
 )
 WRITES = {"POST", "DELETE"}

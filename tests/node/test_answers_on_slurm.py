@@ -99,7 +99,7 @@ async def test_answer(world: World, case: Case) -> None:
 @pytest.mark.parametrize("operation", sorted(served()), ids=" ".join)
 async def test_a_stranger_is_refused_in_the_same_shape(world: World, operation: Operation) -> None:
     path = operation.path.removeprefix("/jupyter-hpc/")
-    address = path.format(job_id="1", action="cancel")
+    address = path.format(job_id="1", run_id="1", action="cancel")
     ask = world.server.ask
     status, error = await asyncio.to_thread(ask, address, operation.verb.upper(), "wrong")
     assert (status, set(error)) == (403, {"message", "hint"})

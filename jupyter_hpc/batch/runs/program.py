@@ -28,13 +28,15 @@ _PROGRAM = (
 )
 
 
-async def ask_runs(runner: Runner, failure: str, verb: str, *words: str) -> str:
+async def ask_runs(
+    runner: Runner, failure: str, verb: str, *words: str, seconds: float = _SECONDS
+) -> str:
     """What the program prints for a verb (see batch/runtime/runs/start.py); CommandFailed, which
     begins with the sentence `failure`, if it cannot run.
     """
     source = shipped_source(RUNS_FILE).encode()
     argv = ["sh", "-c", _START, "sh", _PROGRAM, verb, *words]
-    done = await runner.run(argv, stdin=source, timeout=_SECONDS)
+    done = await runner.run(argv, stdin=source, timeout=seconds)
     if done.returncode == _NO_PYTHON:
         raise CommandFailed(
             f"{failure}: no Python 3.9 or newer is found on the login host.",

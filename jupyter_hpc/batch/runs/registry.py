@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any
 
+from jupyter_hpc.batch.job.files import stem
 from jupyter_hpc.batch.runs.program import ask_runs
+from jupyter_hpc.errors import HpcError
 from jupyter_hpc.runner import Runner
+from jupyter_hpc.slurm.client import SlurmClient
 from jupyter_hpc.slurm.cost import Cost
 from jupyter_hpc.slurm.endings import explain_state
 from jupyter_hpc.slurm.models import FinishedJob, Job, Phase
 
 #: So many submits are looked through, the newest of them.
 MAX_SUBMITS = 2000
+
+#: Accounting is asked about so many jobs at once.
+_MAX_ASKED = 200
 
 #: States of a run that is not over as far as its folder tells.
 _OPEN = ("waiting", "running", "goes on")
@@ -69,6 +77,10 @@ class Submit:
     #: The parts of a chain; None without one.
     parts: int | None = None
     request: Mapping[str, Any] = field(default_factory=dict)
+    #: The folder of the notebook; empty of runs of older releases.
+    folder: str = ""
+    #: What was chosen in the dialog; empty if it was submitted in another way.
+    choices: Mapping[str, Any] = field(default_factory=dict)
     #: The Python, packages and modules that it was made for, as far as they were seen.
     environment: Mapping[str, Any] = field(default_factory=dict)
     #: The names of the parameters that differ between the runs of a sweep.
@@ -80,6 +92,32 @@ async def submits(runner: Runner, most: int = MAX_SUBMITS) -> list[Submit]:
     """All submits whose notes are on the cluster, the newest first, as their folders tell."""
     listed = await ask_runs(runner, "The runs cannot be listed", "list", str(most))
     return [submit_of(json.loads(line)) for line in listed.splitlines() if line[:1] == "{"]
+
+
+async def all_runs(
+    runner: Runner, client: SlurmClient, most: int = MAX_SUBMITS
+) -> tuple[list[Submit], HpcError | None]:
+    """All submits with what Slurm knows better, and why it could not be asked, if so."""
+    found = await submits(runner, most)
+    open_jobs = unsettled(found)
+    if not open_jobs:
+        return found, None
+    living = None
+    finished: list[FinishedJob] = []
+    problem: HpcError | None = None
+    try:
+        living = await client.my_jobs()
+    except HpcError as error:
+        problem = error
+    gone = [job for job in open_jobs if not any(each.holds(job) for each in living or ())]
+    with contextlib.suppress(HpcError):  # no accounting here: their end is not known
+        finished = await client.finished(gone[:_MAX_ASKED], steps=False) if gone else []
+    return settled(found, living, finished), problem
+
+
+def is_of(submit: Submit, notebook: str) -> bool:
+    """Whether it is one of a notebook or script that goes by this name, with or without folder."""
+    return stem(submit.notebook) == stem(PurePath(notebook).name)
 
 
 def submit_of(found: Mapping[str, Any]) -> Submit:
@@ -95,6 +133,8 @@ def submit_of(found: Mapping[str, Any]) -> Submit:
         is_sweep=found["sweep"],
         parts=asked.get("parts"),
         request=asked.get("request") or {},
+        folder=str(asked.get("folder") or ""),
+        choices=asked.get("choices") or {},
         environment=asked.get("environment") or {},
         swept=tuple(asked.get("swept") or _differing(found["runs"])),
         runs=tuple(RecordedRun(**row, cost=_cost(row["seconds"], hour)) for row in found["runs"]),

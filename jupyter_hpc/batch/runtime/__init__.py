@@ -17,8 +17,8 @@ SIDECAR_FILE = "jupyter_hpc_job.py"
 RUNTIME_FILE = "jupyter_hpc_runtime.py"
 #: Runs an executed notebook.
 DRIVER_FILE = "jupyter_hpc_notebook.py"
-#: Lists the runs that were ever submitted, and what a report shows of one; it is run where they
-#: are, and does not stay.
+#: Lists the runs that were ever submitted, and what a report shows of one, and deletes runs; it is
+#: run where they are, and does not stay.
 RUNS_FILE = "jupyter_hpc_runs.py"
 
 #: The parts of each joined file, in this order: each uses only those before it.
@@ -38,8 +38,8 @@ PARTS = {
         *("display/widgets",),
     ),
     RUNS_FILE: (
-        *("job/marks", "job/run_table", "runs/collect", "runs/series", "runs/contents"),
-        "runs/start",
+        *("job/marks", "job/run_table", "runs/remembered", "runs/collect", "runs/series"),
+        *("runs/contents", "runs/removal", "runs/start"),
     ),
 }
 
@@ -50,7 +50,7 @@ Standard library only, Python 3.9 or newer. The batch script calls it.""",
     RUNTIME_FILE: """What a notebook needs to run as a plain script; written by jupyter-hpc.
 
 Standard library only, Python 3.9 or newer. Keep this file beside the script.""",
-    RUNS_FILE: """Lists the runs that were ever submitted, or reads one; written by jupyter-hpc.
+    RUNS_FILE: """Lists the runs that were ever submitted, or reads or deletes one; by jupyter-hpc.
 
 Standard library only, Python 3.9 or newer.""",
 }

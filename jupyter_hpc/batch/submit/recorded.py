@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -26,10 +27,11 @@ def with_environment(asked: bytes, job: BatchJob, seen: Seen) -> bytes:
     return encoded(as_json({**json.loads(asked), "environment": {**found, "modules": modules}}))
 
 
-def asked_of(job: BatchJob, budget: Budget) -> dict[str, Any]:
+def asked_of(job: BatchJob, budget: Budget, choices: Mapping[str, Any]) -> dict[str, Any]:
     """The content of run.json: the request, the kind of the submit and the price of an hour.
 
-    The price is kept, because rates change, and because Slurm forgets what a job had.
+    The price is kept, because rates change, and because Slurm forgets what a job had. `choices`
+    are those of the dialog, which it begins with when the run is run again.
     """
     request = {name: value for name, value in asdict(job.request).items() if value}
     hour = cost_of_time(job.request, budget.rates, budget.unit, 3600)
@@ -44,4 +46,5 @@ def asked_of(job: BatchJob, budget: Budget) -> dict[str, Any]:
         GOES_ON_HERE: job.goes_on and job.in_notebooks_folder,
         "request": request,
         "hour": {"amount": hour.amount, "unit": hour.unit},
+        **({"choices": dict(choices)} if choices else {}),
     }

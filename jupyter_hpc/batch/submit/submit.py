@@ -129,6 +129,8 @@ class SubmitOptions:
     preflight: bool = True
     #: Queue it in spite of errors that are found.
     force: bool = False
+    #: What was chosen in the dialog, as it was sent; kept with the run.
+    choices: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,7 @@ def prepared_job(
         conversion=conversion,
         job=job,
         script=script_text(job),
-        files={**files, RUN_FILE: encoded(as_json(asked_of(job, budget)))},
+        files={**files, RUN_FILE: encoded(as_json(asked_of(job, budget, options.choices)))},
         packings=packings,
         overwritten=overwritten,
         cost=job_cost(job.request, budget.rates, budget.unit, job.runs),

@@ -17,7 +17,14 @@ from jupyter_hpc.node.handlers.jobs import (
     JobReportHandler,
     JobsHandler,
 )
-from jupyter_hpc.node.handlers.runs import RunCurvesHandler
+from jupyter_hpc.node.handlers.runs import (
+    RunAgainHandler,
+    RunArchiveHandler,
+    RunContentsHandler,
+    RunCurvesHandler,
+    RunsDeleteHandler,
+    RunsHandler,
+)
 from jupyter_hpc.node.handlers.session import SessionHandler
 from jupyter_hpc.node.handlers.site import (
     ClusterHandler,
@@ -30,6 +37,7 @@ from jupyter_hpc.node.handlers.tensorboard import TensorboardHandler, Tensorboar
 from jupyter_hpc.node.handlers.trials import TrialHandler
 from jupyter_hpc.node.handlers.workbench import LeaveHandler, RestoredHandler, RestoreHandler
 
+_RUN = r"/jupyter-hpc/runs/(?P<run_id>[0-9_]+)"
 _JOB = r"/jupyter-hpc/jobs/(?P<job_id>[^/]+)"
 
 #: What is asked for below our name and does not exist; last of all.
@@ -38,6 +46,7 @@ NOWHERE: tuple[str, type[RequestHandler]] = (r"/jupyter-hpc/.*", NoSuchAddress)
 #: Pages of programs beside the server, and files of runs; no part of the described interface.
 PAGES: list[tuple[str, type[RequestHandler]]] = [
     (r"/jupyter-hpc/tensorboard/(?P<board_id>[0-9]+)/(?P<target>.*)", TensorboardPageHandler),
+    (_RUN + r"/results.zip", RunArchiveHandler),
     (_JOB + r"/figures/(?P<name>.+)", JobFigureHandler),
 ]
 
@@ -53,7 +62,11 @@ ROUTES: list[tuple[str, type[RequestHandler]]] = [
     (_JOB + r"/gpus", JobGpusHandler),
     (_JOB + r"/report", JobReportHandler),
     (_JOB + r"/(?P<action>cancel|hold|release|requeue)", JobActionHandler),
+    (r"/jupyter-hpc/runs", RunsHandler),
     (r"/jupyter-hpc/runs/curves", RunCurvesHandler),
+    (r"/jupyter-hpc/runs/contents", RunContentsHandler),
+    (r"/jupyter-hpc/runs/delete", RunsDeleteHandler),
+    (_RUN + r"/again", RunAgainHandler),
     (r"/jupyter-hpc/storage", StorageHandler),
     (r"/jupyter-hpc/partitions", PartitionsHandler),
     (r"/jupyter-hpc/modules", ModulesHandler),

@@ -32,7 +32,7 @@ from jupyter_hpc.batch.submit.scripts import (
 from jupyter_hpc.batch.submit.shown import check_shown, marks
 from jupyter_hpc.batch.verify.verify import Verification, verify
 from jupyter_hpc.errors import HpcError, PermissionRefused, UsageError
-from jupyter_hpc.node.services.batch_request import BatchRequest, read_request
+from jupyter_hpc.node.services.batch_request import BatchRequest, chosen, read_request
 from jupyter_hpc.node.services.cache import Cached
 from jupyter_hpc.runner import Runner
 from jupyter_hpc.text import printable
@@ -147,6 +147,7 @@ class BatchService:
         asked = self._asked(body)
         notebook = self._find(asked.path)
         options = submit_options(asked.choices, self._profile, here=True)
+        options = replace(options, choices=chosen(body))
         draft = await self._read(notebook, asked, options)
         if asked.seen:
             check_shown(asked.seen, draft)

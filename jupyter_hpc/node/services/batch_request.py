@@ -89,6 +89,12 @@ def read_request(body: object, site: Environment | None = None) -> BatchRequest:
     )
 
 
+def chosen(body: object) -> dict[str, Any]:
+    """What a checked request has chosen, without what is about that one request."""
+    about_it = ("path", "seen", "check", "verify", "force", "after")
+    return {name: value for name, value in _table(body, "It").items() if name not in about_it}
+
+
 def _words(text: str) -> tuple[str, ...]:
     """The words of a line as a shell would part them; no shell ever reads them."""
     try:

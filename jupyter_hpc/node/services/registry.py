@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jupyter_hpc.node.services.partitions import PartitionService
     from jupyter_hpc.node.services.profile import SiteProfile
     from jupyter_hpc.node.services.reports import ReportService
+    from jupyter_hpc.node.services.runs import RunsService
     from jupyter_hpc.node.services.session import SessionService
     from jupyter_hpc.node.services.storage import StorageService
     from jupyter_hpc.node.services.stream import Stream
@@ -281,6 +282,7 @@ class Services:
 
         def submitted(job_id: str, path: str) -> None:
             self.jobs.note_action()
+            self.runs.note_change()
             self.hooks.on_submit(job_id, path)
 
         return BatchService(
@@ -292,6 +294,21 @@ class Services:
             contents_root=self.hooks.contents_root,
             on_submit=submitted,
             enabled=self.settings.batch_enabled,
+        )
+
+    @cached_property
+    def runs(self) -> RunsService:
+        from jupyter_hpc.node.services.runs import RunsService
+        from jupyter_hpc.runner import LocalRunner
+
+        return RunsService(
+            LocalRunner(),
+            self.client,
+            self.offload,
+            contents_root=self.hooks.contents_root,
+            poll_seconds=self.profile.poll_seconds or 0.0,
+            enabled=self.settings.batch_enabled,
+            may_delete=self.settings.job_actions_enabled,
         )
 
     @cached_property
@@ -372,20 +389,8 @@ class Services:
     async def stop(self) -> None:
         """End threads and tasks of those services that were used."""
         names = (
-            "gpus",
-            "memory_kills",
-            "away",
-            "nodes",
-            "session",
-            "jobs",
-            "details",
-            "storage",
-            "partitions",
-            "modules",
-            "cluster",
-            "batch",
-            "tensorboard",
-            "trials",
+            *("gpus", "memory_kills", "away", "nodes", "session", "jobs", "details", "storage"),
+            *("partitions", "modules", "cluster", "batch", "runs", "tensorboard", "trials"),
             "variables",
         )
         used = [self.__dict__[name] for name in names if name in self.__dict__]

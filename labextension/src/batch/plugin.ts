@@ -72,14 +72,14 @@ const plugin: JupyterFrontEndPlugin<void> = {
         notebooks.currentWidget
       );
     };
-    const run = async (panel: NotebookPanel): Promise<void> => {
+    const run = async (panel: NotebookPanel, given: unknown): Promise<void> => {
       await panel.context.ready;
       if (!(await savedOrGivenUp(panel, trans))) {
         return;
       }
       const metadata = panel.context.model;
       const path = serviceManager.contents.localPath(panel.context.path);
-      const stored = fromStored(readChoices(metadata));
+      const stored = fromStored(given ?? readChoices(metadata));
       const { job, cell, choices } = await askAbout(
         client,
         path,
@@ -101,13 +101,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
     };
 
     /** The same for one that is not open; it is opened for what has to be done in it. */
-    const runClosed = async (file: string): Promise<void> => {
+    const runClosed = async (file: string, given: unknown): Promise<void> => {
       const notebook = await ClosedNotebook.read(serviceManager.contents, file);
       const path = serviceManager.contents.localPath(file);
       const { job, cell, choices } = await askAbout(
         client,
         path,
-        fromStored(notebook.choices),
+        fromStored(given ?? notebook.choices),
         trans,
         async edits => {
           const opened = await open(file);
@@ -157,6 +157,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
               description: trans.__(
                 '“browser” for what is selected in the file browser'
               )
+            },
+            choices: {
+              type: 'object',
+              description: trans.__('What the dialog begins with')
             }
           }
         }
@@ -175,7 +179,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
           return;
         }
         const path = serviceManager.contents.localPath(found);
-        const { job } = await askAbout(client, path, fromStored({}), trans);
+        const { job } = await askAbout(
+          client,
+          path,
+          fromStored(args['choices']),
+          trans
+        );
         if (job) {
           announce(app, job, path, trans);
           void client.refreshJobs();
@@ -199,6 +208,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
               description: trans.__(
                 '“browser” for what is selected in the file browser'
               )
+            },
+            choices: {
+              type: 'object',
+              description: trans.__('What the dialog begins with')
             }
           }
         }
@@ -214,9 +227,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
           context.path === path;
         const panel = path ? notebooks.find(isPath) : notebooks.currentWidget;
         if (panel) {
-          await run(panel);
+          await run(panel, args['choices']);
         } else if (path) {
-          await runClosed(path);
+          await runClosed(path, args['choices']);
         }
       }
     });

@@ -40,6 +40,15 @@ export type IJobBase = Pick<
 >;
 export type IJobView = Schemas['JobView'];
 export type IJobReport = Schemas['JobReport'];
+export type IRuns = Schemas['Runs'];
+export type ISubmit = Schemas['Submit'];
+export type IRun = Schemas['Run'];
+/** A number that runs have reached. */
+export type IMetric = Schemas['Metric'];
+export type IRunContents = Schemas['RunContents'];
+export type IRunHolding = Schemas['RunHolding'];
+export type IRunToDelete = Schemas['RunToDelete'];
+export type IRunAgain = Schemas['RunAgain'];
 export type IJobOverview = Schemas['JobOverview'];
 export type IShownRun = Schemas['ShownRun'];
 export type IRunProgress = Schemas['RunProgress'];

@@ -20,7 +20,11 @@ import type {
   INodes,
   IPartitions,
   IRestored,
+  IRunAgain,
+  IRunContents,
   IRunCurves,
+  IRuns,
+  IRunToDelete,
   ISession,
   IStorageReport,
   ISubmittedJob,
@@ -40,8 +44,15 @@ import { Stream } from './stream';
 /** The server asks Slurm at most once a minute. */
 const CLUSTER_INTERVAL_MS = 60_000;
 
+/** The server looks through the run folders at most so often. */
+const RUNS_INTERVAL_MS = 30_000;
+
 /** Storage and budget are cached for ten minutes on the server. */
 const STORAGE_INTERVAL_MS = 600_000;
+
+/** What to do after a lost answer to a delete. */
+const LOOK_WHAT_IS_LEFT =
+  'It may have been done all the same: look at the list of runs.';
 
 /** What to do after a lost answer about a trial. */
 const MAY_RUN =
@@ -86,6 +97,11 @@ export class HpcClient implements IHpcClient, IDisposable {
       () => this._get('cluster'),
       CLUSTER_INTERVAL_MS
     );
+    this.runs = new PolledFeed<IRuns>(
+      'runs',
+      () => this._get('runs'),
+      RUNS_INTERVAL_MS
+    );
   }
 
   readonly session: IFeed<ISession>;
@@ -94,6 +110,7 @@ export class HpcClient implements IHpcClient, IDisposable {
   readonly jobs: IFeed<IJobs>;
   readonly storage: PolledFeed<IStorageReport>;
   readonly cluster: PolledFeed<ICluster>;
+  readonly runs: PolledFeed<IRuns>;
 
   get isDisposed(): boolean {
     return this._stream.isDisposed;
@@ -103,6 +120,7 @@ export class HpcClient implements IHpcClient, IDisposable {
     this._stream.dispose();
     this.storage.dispose();
     this.cluster.dispose();
+    this.runs.dispose();
   }
 
   now(): number {
@@ -143,6 +161,18 @@ export class HpcClient implements IHpcClient, IDisposable {
   runCurves(ids: readonly string[], points: number): Promise<IRunCurves> {
     const asked = encodeURIComponent(ids.join(','));
     return this._get(`runs/curves?ids=${asked}&points=${points}`);
+  }
+
+  runContents(ids: readonly string[]): Promise<IRunContents> {
+    return this._get(`runs/contents?ids=${encodeURIComponent(ids.join(','))}`);
+  }
+
+  deleteRuns(runs: readonly IRunToDelete[]): Promise<IActionResult> {
+    return this._post('runs/delete', { runs }, LOOK_WHAT_IS_LEFT);
+  }
+
+  runAgain(id: string): Promise<IRunAgain> {
+    return this._get(`runs/${encodeURIComponent(id)}/again`);
   }
 
   async act(action: JobAction, targets: string[]): Promise<IActionResult> {
@@ -220,7 +250,11 @@ export class HpcClient implements IHpcClient, IDisposable {
 
   private _post<T>(
     endPoint: string,
-    body: IBatchRequest | ITrialRequest | { logdir: string },
+    body:
+      | IBatchRequest
+      | ITrialRequest
+      | { logdir: string }
+      | { runs: readonly IRunToDelete[] },
     afterLoss?: string
   ): Promise<T> {
     const init = { method: 'POST', body: JSON.stringify(body) };

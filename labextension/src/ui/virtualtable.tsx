@@ -3,12 +3,24 @@ import * as React from 'react';
 /** So many lines above and below the visible ones are drawn too. */
 const MARGIN = 8;
 
+/** Which way the lines are in the order of a column. */
+export type Order = 'ascending' | 'descending' | 'none';
+
+export interface IColumn {
+  key: string;
+  title: React.ReactNode;
+  className?: string;
+  /** A column that can be sorted has a button as its head. */
+  order?: Order;
+  onSort?: () => void;
+}
+
 interface IVirtualTableProps<T> {
   label: string;
   rows: readonly T[];
   /** Every line has this height, in CSS pixels. */
   rowHeight: number;
-  columns: { key: string; title: string; className?: string }[];
+  columns: IColumn[];
   keyOf: (row: T) => string;
   /** The cells of a line. */
   children: (row: T) => React.ReactNode;
@@ -49,10 +61,8 @@ export function VirtualTable<T>(props: IVirtualTableProps<T>): JSX.Element {
       <table aria-label={label} aria-rowcount={rows.length + 1}>
         <thead>
           <tr aria-rowindex={1}>
-            {columns.map(({ key, title, className }) => (
-              <th key={key} scope="col" className={className}>
-                {title}
-              </th>
+            {columns.map(({ key, ...column }) => (
+              <Head key={key} {...column} />
             ))}
           </tr>
         </thead>
@@ -72,6 +82,21 @@ export function VirtualTable<T>(props: IVirtualTableProps<T>): JSX.Element {
         </tbody>
       </table>
     </div>
+  );
+}
+
+function Head(props: Omit<IColumn, 'key'>): JSX.Element {
+  const { title, className, order, onSort } = props;
+  return (
+    <th scope="col" className={className} aria-sort={order}>
+      {onSort ? (
+        <button className="jp-Hpc-sort" onClick={onSort}>
+          {title}
+        </button>
+      ) : (
+        title
+      )}
+    </th>
   );
 }
 

@@ -41,8 +41,10 @@ def put(path: Path, content: Any) -> None:
     path.write_text(content if isinstance(content, str) else json.dumps(content))
 
 
-def make_run(notes: Path, job: int, asked: Any = RUN, when: int = 1_800_000_000) -> Path:
-    folder = notes.parents[2] / f"run {job}"
+def make_run(
+    notes: Path, job: int, asked: Any = RUN, when: int = 1_800_000_000, name: str = ""
+) -> Path:
+    folder = notes.parents[2] / (name or f"run {job}")
     (folder / "output").mkdir(parents=True)
     put(folder / "run.json", asked)
     put(notes / str(job), f"{folder}\n")

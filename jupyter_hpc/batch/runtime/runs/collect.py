@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.runtime.job.run_table import EPOCH, RunRow, logs_of, run_table
+from jupyter_hpc.batch.runtime.runs.remembered import remembered
 
 #: What a submit has asked for; see batch/submit/recorded.py.
 RUN_FILE = "run.json"
@@ -47,10 +48,14 @@ def noted_submit(notes: Path, job_id: str) -> dict[str, Any] | None:
         submitted = note.stat().st_mtime
     except OSError:
         return None
-    return _submit(job_id, Path(folder), submitted) if folder.startswith("/") else None
+    if not folder.startswith("/"):
+        return None
+    run_dir = Path(folder)
+    found = remembered(notes, job_id, run_dir, lambda: _submit(run_dir))
+    return {"job": job_id, "submitted": int(submitted), **found}
 
 
-def _submit(job_id: str, run_dir: Path, submitted: float) -> dict[str, Any]:
+def _submit(run_dir: Path) -> dict[str, Any]:
     asked = _content(run_dir / RUN_FILE)
     if "notebook" not in asked:  # submitted by an older release
         asked = {**asked, "notebook": _content(run_dir / "conversion.json").get("notebook", "")}
@@ -58,9 +63,7 @@ def _submit(job_id: str, run_dir: Path, submitted: float) -> dict[str, Any]:
     sweep = (run_dir / "parameters").is_dir()
     rows = [] if not is_there else run_table(run_dir) if sweep else [RunRow(run_dir)]
     return {
-        "job": job_id,
         "run_dir": str(run_dir),
-        "submitted": int(submitted),
         "there": is_there,
         "sweep": sweep,
         "asked": asked,

@@ -1,4 +1,4 @@
-"""Lists all runs, or gives what a report shows of one submit; see the two modules before."""
+"""Lists all runs, gives what a report shows of one submit, or deletes; see the modules before."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import sys
 
 from jupyter_hpc.batch.runtime.runs.collect import print_runs
 from jupyter_hpc.batch.runtime.runs.contents import print_contents
+from jupyter_hpc.batch.runtime.runs.removal import print_holdings, print_removed
 
 if __name__ == "__main__":
-    if sys.argv[1] == "list":
-        print_runs(*sys.argv[2:4])
+    verb, *words = sys.argv[1:]
+    if verb == "list":
+        print_runs(*words)
+    elif verb == "holds":
+        print_holdings(*words)
+    elif verb == "remove":
+        print_removed(*words)
     else:
-        print_contents(*sys.argv[2:6])
+        print_contents(*words)
