@@ -193,7 +193,13 @@ def test_menu_and_key_lead_to_the_panel(page: Page, open_panel: Show, screenshot
     page.get_by_role("menuitem", name="HPC", exact=True).click()
     menu = page.locator(".lm-Menu")
     menu.get_by_text("Show the HPC Panel").wait_for()
-    for label in ("Run as batch job", "Runs", "Open a Job", "Refresh the List of Jobs", "TensorBoard"):
+    for label in (
+        "Run as batch job",
+        "Runs",
+        "Open a Job",
+        "Refresh the List of Jobs",
+        "TensorBoard",
+    ):
         expect(menu.get_by_text(label)).not_to_have_count(0)
     screenshot("menu")
     page.keyboard.press("Escape")
