@@ -185,12 +185,12 @@ class FrameworkRun:
         several, self._is_saved = self.processes.size > 1, False
         draft = self._store.drafts / f"{name}.ckpt"  # where the leader writes as well
         if self.processes.is_leader:
-            self._store.check_owner()
+            self._store.keep_drafts()
         try:
             write(str(draft))
             self._seal(draft, f"{name}.ckpt", name, {"step": step, "epoch": epoch})
             self._saved, self._is_saved = name, True
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # what torch.save makes of a full disk
             if several:
                 raise  # the others wait for this one
             say(f"the checkpoint {name} was not written, the one before it is kept: {error}")
@@ -222,8 +222,9 @@ class FrameworkRun:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """The files of a checkpoint, which is one or a folder of them."""
+    """The files of a checkpoint, which is one or a folder of them; links in it are none."""
     if path.is_dir():
-        yield from (each for each in sorted(path.rglob("*")) if each.is_file())
+        found = sorted(path.rglob("*"))
+        yield from (each for each in found if each.is_file() and not each.is_symlink())
     else:
         yield path

@@ -37,6 +37,10 @@ _PIECE_BYTES = 4 << 20
 #: Files and folders of checkpoints, and nothing of the user's; the name of the checkpoint.
 _OWN = re.compile(r"(step-\d{9,}-\d{5,})(\.(pt|ckpt|json))?$")
 _FILES = (".pt", ".ckpt", "")
+#: Marks of the job script, one for each of its steps that is over.
+_STEP_MARK = ".step-"
+#: The owners that some file servers show for files of everybody.
+_NOBODY = (65534, 4294967294)
 #: A checkpoint and its manifest; what a training is made of.
 Content = dict[str, Any]
 
@@ -68,7 +72,7 @@ def checksum(path: Path) -> tuple[int, int]:
 
 
 def _is_of_others(found: os.stat_result) -> bool:
-    return hasattr(os, "getuid") and found.st_uid not in (os.getuid(), 0)
+    return hasattr(os, "getuid") and found.st_uid not in (os.getuid(), 0, *_NOBODY)
 
 
 class CheckpointStore:
@@ -93,7 +97,8 @@ class CheckpointStore:
             )
         if stat.S_IMODE(found.st_mode) & 0o022:
             # A mask of 002 makes such folders; one that is empty holds nothing of others.
-            if any(path.name != MEETINGS for path in self.folder.iterdir()):
+            names = [path.name for path in self.folder.iterdir()]
+            if any(name != MEETINGS and not name.startswith(_STEP_MARK) for name in names):
                 raise UsageError(
                     f"Others may write into {self.folder}, and could change what a checkpoint "
                     "holds.",
@@ -105,7 +110,9 @@ class CheckpointStore:
         self.drafts = hidden / f"{self._lease.take()}.drafts"
         self.check_owner()
         for left in hidden.glob("*.drafts"):
-            left.rename(left.with_suffix(".gone"))  # from now on nothing in it can get a name
+            with contextlib.suppress(FileNotFoundError):  # another one begins just now
+                # From now on nothing in it can get a name.
+                left.rename(left.with_suffix(f".{self.drafts.stem}.gone"))
         for gone in hidden.glob("*.gone"):
             shutil.rmtree(gone, ignore_errors=True)
         self.drafts.mkdir()
@@ -153,8 +160,10 @@ class CheckpointStore:
                 manifest = json.loads(path.read_text(encoding="utf-8"))
                 files = dict(manifest["files"])
                 for found in ((self.folder / name).lstat() for name in files):
-                    if _is_of_others(found) or not stat.S_ISREG(found.st_mode):
+                    if _is_of_others(found):
                         raise ValueError("a file of it belongs to somebody else")
+                    if not stat.S_ISREG(found.st_mode):
+                        raise ValueError("a link or a folder is where a file of it was")
                 looker = threading.Thread(target=self._look_for_damage, args=(files, damage))
                 looker.start()
                 try:
@@ -188,12 +197,24 @@ class CheckpointStore:
     # ---- writing -------------------------------------------------------------
     def write(self, name: str, save: Callable[[Any], Any]) -> tuple[int, int]:
         """(checksum, size) of a new draft, which is on the disk when this returns."""
-        descriptor = os.open(self.drafts / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        try:
+            descriptor = os.open(self.drafts / name, flags, 0o600)
+        except FileNotFoundError:
+            self.keep_drafts()
+            descriptor = os.open(self.drafts / name, flags, 0o600)
         with open(descriptor, "wb", buffering=0) as file:
             checked = CheckedFile(file)
             save(checked)
             os.fsync(file.fileno())
         return checked.checksum, checked.size
+
+    def keep_drafts(self) -> None:
+        """Have a place for drafts, also where one that opened the folder at the same moment took
+        it away and then lost to this owner; UsageError if it was this one that lost."""
+        self.check_owner()
+        if self._is_owner:
+            self.drafts.mkdir(exist_ok=True)
 
     def write_text(self, name: str, text: str) -> None:
         """A small file, whole."""

@@ -126,6 +126,47 @@ def test_a_folder_is_written_whole_or_not_at_all(
         assert said.count(f"goes on from {tmp_path}/step-000000003-00000.ckpt") == 1
 
 
+def test_a_full_disk_under_torch_save_ends_no_training(
+    small_disk: Path, torch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """torch writes to a path by itself, and says so by a RuntimeError."""
+    words = "end of this training could not be saved"
+    with pytest.raises(HpcError, match=words), FrameworkRun(folder=small_disk / "run") as run:
+        run.after_step(1)
+        run.save(lambda path: torch.save(torch.zeros(10), path), 1, 0)
+        run.save(lambda path: torch.save(torch.zeros(200_000), path), 2, 0)
+        assert "was not written, the one before it is kept" in capsys.readouterr().err
+        assert run.newest() == str(small_disk / "run" / "step-000000001-00000.ckpt")
+        assert not list(run.folder.glob(".run/*.drafts/*"))
+        assert not run.after_step(3)
+
+
+def test_a_link_in_a_checkpoint_does_not_make_it_another_users(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def write(path: str) -> None:
+        Path(path).mkdir()
+        Path(path, "model-1").write_text("x")
+        Path(path, "model").symlink_to("model-1")
+
+    with FrameworkRun(folder=tmp_path) as run:
+        run.after_step(1)
+        run.save(write, 1, 0)
+        assert run.newest() == str(tmp_path / "step-000000001-00000.ckpt")
+        assert Path(str(run.newest()), "model").read_text() == "x"
+    assert "passes over" not in capsys.readouterr().err
+
+
+def test_drafts_that_another_one_took_away_are_made_again(tmp_path: Path) -> None:
+    """It opened the folder at the same moment, and lost."""
+    with FrameworkRun(folder=tmp_path) as run:
+        run.after_step(1)
+        for drafts in tmp_path.glob(".run/*.drafts"):
+            drafts.rename(drafts.with_suffix(".gone"))
+        run.save(lambda path: Path(path).write_text("x"), 1, 0)
+        assert run.newest() == str(tmp_path / "step-000000001-00000.ckpt")
+
+
 @pytest.mark.parametrize("how", ["save", "seal"])
 def test_what_was_not_saved_is_not_done(tmp_path: Path, how: str) -> None:
     def full(path: str) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,17 +81,6 @@ def test_the_last_two_and_the_best_are_kept(tmp_path: Path) -> None:
             run.step += 1
             run.log(score=[1, 9, 2, 3, 4, 5][epoch])
     assert run.best is not None and run.best.name == "step-000000002-00002.pt"
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=300k,mode=700", "tmpfs", str(folder)]
-    if os.getuid() or subprocess.run(words).returncode:
-        pytest.skip("only root can mount a small file system")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def test_a_full_disk_leaves_the_old_one_whole(
@@ -244,6 +231,7 @@ def test_a_folder_that_others_write_is_refused(tmp_path: Path) -> None:
     shared.mkdir()
     shared.chmod(0o777)
     (shared / ".meetings").mkdir(0o700)  # where the processes have met before
+    (shared / ".step-1").touch()  # by the job script
     CheckpointStore(shared).open()  # empty: made so by a mask, and closed to others now
     assert shared.stat().st_mode & 0o022 == 0
     shared.chmod(0o775)
@@ -258,13 +246,66 @@ def test_a_folder_or_file_of_another_user_is_refused(
     with ended():
         train(tmp_path / "run", 9, signal.SIGUSR1, every=1000)
     newest = checkpoints(tmp_path / "run")[-1]
-    os.chown(newest, 65534, 65534)
+    os.chown(newest, 4711, 4711)
     with Run(folder=tmp_path / "run") as run:
         assert run.step == 6
     assert "belongs to somebody else" in capsys.readouterr().err
-    os.chown(tmp_path / "run", 65534, 65534)
+    os.chown(tmp_path / "run", 4711, 4711)
     with pytest.raises(UsageError, match="belongs to another user"):
         Run(folder=tmp_path / "run").__enter__()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives files to another user")
+@pytest.mark.parametrize("nobody", [65534, 4294967294])
+def test_a_server_that_shows_every_owner_as_nobody_is_no_other_user(
+    tmp_path: Path, nobody: int
+) -> None:
+    with ended():
+        train(tmp_path / "run", 9, signal.SIGUSR1, every=1000)
+    for path in (tmp_path / "run", *(tmp_path / "run").rglob("*")):
+        os.chown(path, nobody, nobody)
+    with Run(folder=tmp_path / "run") as run:
+        assert run.step == 9
+
+
+def test_what_is_no_file_any_more_is_said_as_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ended():
+        train(tmp_path / "run", 9, signal.SIGUSR1, every=1000)
+    newest = checkpoints(tmp_path / "run")[-1]
+    newest.rename(tmp_path / "moved")
+    newest.symlink_to(tmp_path / "moved")
+    next(CheckpointStore(tmp_path / "run").newest())
+    said = capsys.readouterr().err
+    assert "a link or a folder is where a file of it was" in said and "somebody" not in said
+
+
+def test_two_that_open_a_folder_at_the_same_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that lost takes the drafts of the one that won, which writes on all the same."""
+    hidden, rename = tmp_path / ".run", Path.rename
+    (hidden / "dead.drafts").mkdir(parents=True)
+
+    def other_was_first(path: Path, target: Path) -> Path:
+        rename(path, path.with_suffix(".other.gone"))
+        return rename(path, target)
+
+    store = CheckpointStore(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", other_was_first)
+        store.open()
+    store.drafts.rename(hidden / "own.gone")
+    store.write_text("note", "whole")
+    assert (tmp_path / "note").read_text() == "whole"
+    other = CheckpointStore(tmp_path)
+    other.open()
+    with pytest.raises(UsageError, match="has taken"):
+        store.write_text("note", "of the one that lost")
+    assert not store.drafts.exists() and (tmp_path / "note").read_text() == "whole"
+    store.close()
+    other.close()
 
 
 def test_two_processes_do_not_write_one_folder(
