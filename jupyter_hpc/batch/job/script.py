@@ -16,6 +16,7 @@ from jupyter_hpc.batch.job.header import header_text
 from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.job.steps import step_functions, steps_text
 from jupyter_hpc.batch.runtime import DRIVER_FILE, SIDECAR_FILE
+from jupyter_hpc.batch.runtime.job.marks import NOBODY
 from jupyter_hpc.slurm import jobtext
 from jupyter_hpc.slurm.releases import BESIDE, FORGET_GPUS
 from jupyter_hpc.text import printable
@@ -40,6 +41,7 @@ def script_text(job: BatchJob) -> str:
 def _opening(job: BatchJob, sidecar: bool) -> str:
     helper = f'sidecar="$run/{SIDECAR_FILE}"    # stages data, copies results, records GPUs\n'
     folder = "/$task" if job.sweep else ""  # the runs of a sweep must not meet
+    safe = "|".join(map(str, (0, *NOBODY)))
     own = f"{jobtext.whole_job()}${{task:+_$task}}"
     return f"""\
 # Runs {printable(job.notebook, 200)}; written by jupyter-hpc, needs none of it to run.
@@ -53,11 +55,12 @@ output="$run/output{folder}"    # figures, values, the GPU record, files from sc
 {helper * sidecar}cwd="$work"
 # Who may write around that folder could have put another one in its place. Some file servers
 # call every owner nobody, which is no user who could have made it.
-if [ ! -O "$run" ] && ! [[ $(stat -c %u -- "$run") =~ ^(0|65534|4294967294)$ ]]; then
+if [ ! -O "$run" ] && ! [[ $(stat -c %u -- "$run") =~ ^({safe})$ ]]; then
     printf '[jupyter-hpc] %s is not the folder of this job; nothing runs in it\\n' "$run" >&2
     exit 1
 fi
-mkdir -p "$output" "$run/checkpoints{folder}" || exit 1
+# Nobody else may put a checkpoint there: the next part would load it.
+mkdir -p "$output" && (umask go-w && mkdir -p "$run/checkpoints{folder}") || exit 1
 rm -f "$output/DONE"
 export JUPYTER_HPC_OUTPUT="$output"
 export JUPYTER_HPC_CHECKPOINTS="$run/checkpoints{folder}"    # survives restarts and time limits

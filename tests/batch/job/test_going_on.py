@@ -58,6 +58,17 @@ def part(
     return job
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o002, 0o755), (0o077, 0o700)])
+def test_only_the_user_may_put_checkpoints_there(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        job = part(tmp_path, {})
+    finally:
+        os.umask(before)
+    assert (job.run / "checkpoints").stat().st_mode & 0o777 == mode
+    assert (job.run / "output").stat().st_mode & 0o777 == 0o777 & ~umask
+
+
 @pytest.mark.parametrize(
     ("until", "code", "mark", "called", "done"),
     [

@@ -144,6 +144,21 @@ async def test_a_step_that_asks_for_another_part_is_the_first_of_it(
     assert lines == ["prepare", "train False", "train True", "prepare", "train True"], log
 
 
+async def test_a_step_that_cannot_be_marked_as_done_is_followed_by_the_next(
+    folder: Path, tmp_path: Path
+) -> None:
+    moves = (
+        "import os\nplace = os.environ['JUPYTER_HPC_CHECKPOINTS']\nos.rename(place, place + '-1')\n"
+    )
+    (folder / "train.py").write_text(moves)
+    (folder / "predict.py").write_text("print('predict', flush=True)\n")
+    run = Run(await prepared("train.py", "predict.py", requeue=True), tmp_path)
+    code, log = run.to_end()
+    assert code == 0 and "predict" in log.splitlines(), log
+    assert "step 1, train.py, cannot be marked as done" in log
+    assert (run.folder / "output" / "DONE").exists()
+
+
 async def test_a_sweep_gives_each_run_its_arguments_and_folder(
     folder: Path, tmp_path: Path
 ) -> None:

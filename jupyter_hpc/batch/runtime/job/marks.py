@@ -1,4 +1,4 @@
-"""Names and codes by which the end of a run is known to whoever looks at its folder."""
+"""Names, codes and owners by which a run is known to whoever looks at its folder."""
 
 from __future__ import annotations
 
@@ -6,3 +6,5 @@ from __future__ import annotations
 MISSING = "MISSING.txt"
 #: The code of the sidecar when files did not come back, and of a job whose program ended well then.
 INCOMPLETE = 74
+#: The owners that some file servers show for files of everybody.
+NOBODY = (65534, 4294967294)

@@ -15,6 +15,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jupyter_hpc.batch.runtime.job.marks import NOBODY
 from jupyter_hpc.batch.runtime.log import log
 
 #: Beside the results; hidden files are not listed among them.
@@ -32,8 +33,6 @@ _NAME = re.compile(
 _LOGS = "lightning_logs/"
 #: Folders that hold no results of the program.
 _SKIPPED = frozenset({"hpc-batch", "node_modules", "__pycache__", "venv", "env", "site-packages"})
-#: The owners that some file servers show for files of everybody.
-_NOBODY = (65534, 4294967294)
 #: The record has room, so that a later one fits into its place on a full disk.
 _RECORD_BYTES = 240
 #: Of more entries, or where it takes longer, only the upper folders are looked through.
@@ -106,7 +105,7 @@ def _scan(top: Path, *, all_count: bool, shared: bool) -> _Scan:
                 status = entry.stat(follow_symlinks=False)
             except OSError:
                 continue  # replaced just now
-            if shared and status.st_uid not in (os.getuid(), *_NOBODY):
+            if shared and status.st_uid not in (os.getuid(), *NOBODY):
                 continue
             newest = max(newest, status.st_mtime_ns)
             is_used = is_used or (is_named and not entry.name.startswith("."))
