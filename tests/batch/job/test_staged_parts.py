@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
-from jupyter_hpc.batch.runtime.job.staging import Plan, stage_in
+from jupyter_hpc.batch.runtime.job.scratch import clean
+from jupyter_hpc.batch.runtime.job.staging import Plan, is_ready, stage_in
 from jupyter_hpc.batch.submit.missing import missing_files
 from jupyter_hpc.batch.submit.runs import note_run
 from jupyter_hpc.runner import LocalRunner
@@ -90,6 +93,22 @@ def test_a_scratch_folder_that_was_cleared_deletes_no_result(copy: CopyBack) -> 
         path.unlink()
     copy.run(final=True, over=True)
     assert names(copy) == {"a"}
+
+
+def test_a_scratch_folder_of_which_the_old_was_cleared_deletes_no_result(copy: CopyBack) -> None:
+    clean(copy.scratch)
+    copy.results.mkdir()
+    for name, days in (("old", 20), ("new", 1)):
+        (copy.results / name).touch()
+        then = time.time() - days * 86400
+        os.utime(copy.results / name, (then, then))
+    scratch = stage_in(copy.plan, copy.results.parent).scratch
+    later = CopyBack(scratch, copy.results, copy.plan)
+    subprocess.run(["find", scratch, "-type", "f", "-mtime", "+14", "-delete"], check=True)
+    assert (scratch / "new").exists() and not (scratch / "old").exists()
+    later.run(final=True, over=True)
+    assert names(later) == {"old", "new"}
+    assert is_ready(scratch), "what a killed part left here would not be fetched"
 
 
 def test_an_absolute_link_leads_to_its_file_also_behind_a_link_to_scratch(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import shutil
 import stat
 import tarfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ DRAFT = ".jupyter-hpc-draft"
 LEFT_ON = ".scratch-"
 #: On scratch, beside our mark: what the program was given, and what earlier parts had left.
 _GIVEN, _RESTORED = "-manifest", "-restored"
+#: As old as the oldest of that, and never read: what deletes old files takes it with them.
+_AGE = "-age"
 
 
 class Plan:
@@ -88,6 +91,7 @@ def stage_in(plan: Plan, output: Path, chosen: str = "") -> Staged:
         for folder, left in earlier.items():
             restored.update(_restore(folder, left, scratch))
         _save_states(scratch, _RESTORED, restored)
+        _save_age(scratch, restored)
         staged = Staged(scratch, plan.inner)
         if staged.identity != before:
             raise OSError(f"{scratch} is not the folder any more that was made there")
@@ -227,9 +231,23 @@ def _save_states(scratch: Path, kind: str, states: dict[str, tuple[Any, ...]]) -
     (scratch / (OWN_MARK + kind)).write_text(json.dumps(states), encoding="utf-8")
 
 
-def is_whole(scratch: Path) -> bool:
-    """Whether our marks are there: else something has cleared the folder, or it was never ready."""
+def _save_age(scratch: Path, restored: Iterable[str]) -> None:
+    mark = scratch / (OWN_MARK + _AGE)
+    mark.touch()
+    found = [os.lstat(scratch / name) for name in restored]
+    if found:
+        oldest = min(each.st_atime_ns for each in found), min(each.st_mtime_ns for each in found)
+        os.utime(mark, ns=oldest)
+
+
+def is_ready(scratch: Path) -> bool:
+    """Whether it was ever staged, and nothing has cleared it."""
     return all((scratch / (OWN_MARK + kind)).is_file() for kind in ("", _GIVEN, _RESTORED))
+
+
+def is_whole(scratch: Path) -> bool:
+    """Whether nothing has cleared it, not even of what is old."""
+    return is_ready(scratch) and (scratch / (OWN_MARK + _AGE)).is_file()
 
 
 def manifest(scratch: Path) -> dict[str, tuple[Any, ...]]:

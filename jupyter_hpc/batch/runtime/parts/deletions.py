@@ -32,7 +32,7 @@ class Deletions:
         gone = {name for name in ours if name not in there and _is_gone(self.scratch / name)}
         ready = gone if over else gone & self._missed
         self._missed = gone
-        if not ready or not is_whole(self.scratch):  # something has cleared the whole folder
+        if not ready or not is_whole(self.scratch):  # something has cleared it
             return set()
         for name in sorted(ready, reverse=True):
             self._delete(name)

@@ -15,7 +15,7 @@ from pathlib import Path
 from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
 from jupyter_hpc.batch.runtime.job.own_folder import say_changed
 from jupyter_hpc.batch.runtime.job.scratch import OWN_MARK, NoRoom, clean, identity, why_unsafe
-from jupyter_hpc.batch.runtime.job.staging import LEFT_ON, Plan, is_whole, read_mark
+from jupyter_hpc.batch.runtime.job.staging import LEFT_ON, Plan, is_ready, read_mark
 from jupyter_hpc.batch.runtime.log import log
 
 #: Begins the names of such folders.
@@ -32,7 +32,7 @@ def fetch_left(plan: Plan, output: Path) -> None:
                 log(f"{node}:{scratch}, where an earlier part left files, is gone")
                 mark.unlink()
                 continue
-            if why_unsafe(str(scratch)) or identity(scratch) != number or not is_whole(scratch):
+            if why_unsafe(str(scratch)) or identity(scratch) != number or not is_ready(scratch):
                 log(f"{node}:{scratch} is not the folder any more that an earlier part left")
                 continue
             if _fetch(plan, scratch, output):
