@@ -85,6 +85,21 @@ def test_of_a_sweep_the_last_run_tells(tmp_path: Path) -> None:
     assert hook.told[0]["text"] == "train.ipynb: 1 of 2 runs ended well."
 
 
+def test_a_run_of_a_sweep_that_goes_on_has_not_ended(tmp_path: Path) -> None:
+    cell = "lr = 1\nimport os, sys\nagain = os.environ.get('SLURM_RESTART_COUNT')\n"
+    cell += "sys.exit(85 if lr == 1 and not again else 0)"
+    sweep = ({"lr": 1}, {"lr": 2})
+    with webhook() as hook:
+        made = job(tmp_path, {"webhook": hook.address}, cell, sweep=sweep, requeue=True)
+        for task in ("1", "2"):
+            made.run_to_end(SLURM_ARRAY_TASK_ID=task, SLURM_ARRAY_JOB_ID="6")
+        assert "part 2 goes on from there" in made.log() and hook.told == []
+        again = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_ARRAY_JOB_ID": "6"}
+        made.run_to_end(SLURM_RESTART_COUNT="1", **again)
+    assert [told["title"] for told in hook.told] == ["Job 6 is done"]
+    assert hook.told[0]["text"] == "train.ipynb: 2 of 2 runs ended well."
+
+
 def test_of_a_chain_the_last_part_tells(tmp_path: Path) -> None:
     with webhook() as hook:
         made = job(tmp_path, {"webhook": hook.address}, "raise SystemExit(85)", chain=2)

@@ -98,13 +98,18 @@ class _End:
 
 
 def _ends(run: Path, code: int, runs: int) -> list[_End]:
-    """The runs of a job that have ended; of a single one at least its code is known."""
+    """The runs of a job that have ended; of a single one at least its code is known.
+
+    A run of a sweep that goes on in another part has not.
+    """
     output = run / "output"
     folders = [output / str(number) for number in range(1, runs + 1)] if runs > 1 else [output]
     ends = []
     for folder in folders:
         try:
-            ends.append(_End(json.loads((folder / "state.json").read_text("utf-8"))))
+            state = json.loads((folder / "state.json").read_text("utf-8"))
+            if runs == 1 or state.get("next") != "goes-on":
+                ends.append(_End(state))
         except (OSError, ValueError, KeyError):
             continue
     return ends or ([_End({"code": code})] if runs == 1 else [])
