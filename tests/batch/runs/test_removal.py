@@ -89,6 +89,23 @@ async def test_a_run_of_a_sweep_goes_alone_and_the_last_with_the_sweep(
     assert not folder.exists() and os.listdir(notes) == []
 
 
+async def test_the_checkpoints_of_a_run_go_with_it(notes: Path) -> None:  # noqa: F811
+    folder = a_sweep(notes)
+    for task in TASKS:
+        put(folder / f"checkpoints/{task}/a.pt", "x" * 5000)
+        put(folder / f"output/{task}/checkpoints/a.pt", "x" * 4000)
+    holding = await held("7_2")
+    paths = [each["path"] for each in holding.largest[:2]]
+    assert paths == ["checkpoints/2/a.pt", "output/2/checkpoints/a.pt"]
+    put(folder / "checkpoints/2/late.pt", "1")
+    assert "not what it was" in await deleted(holding)
+    (folder / "checkpoints/2").rename(folder / ".deleted-checkpoints-2")  # ended half-way
+    assert await deleted(await held("7_2")) == ""
+    assert not list(folder.glob(".deleted*")) and not list(folder.glob("*/2*"))
+    assert await deleted(await held("7_1")) == ""
+    assert sorted(os.listdir(folder / "checkpoints")) == ["3"]
+
+
 async def test_what_has_changed_since_it_was_shown_stays(notes: Path) -> None:  # noqa: F811
     folder = make_run(notes, 7, name=NAME)
     holding = await held("7")
@@ -147,6 +164,18 @@ async def test_what_belongs_to_somebody_else_stays(
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(removal.NotDeleted, match="belongs to somebody else"):
         removal.Doomed(notes, "7").__enter__()
+
+
+async def test_where_a_file_server_calls_every_owner_nobody_a_run_goes(
+    notes: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = make_run(notes, 7, name=NAME)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(removal, "NOBODY", (os.getuid(),))
+    with removal.Doomed(notes, "7") as doomed:
+        doomed.remove()
+    assert not folder.exists()
 
 
 async def test_a_run_that_was_swapped_meanwhile_stays(

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jupyter_hpc.batch.runtime.job.marks import NOBODY
 from jupyter_hpc.batch.runtime.job.run_table import TABLE_NAME, write_run_table
 from jupyter_hpc.batch.runtime.runs.remembered import forget
 
@@ -106,7 +107,7 @@ class Doomed:
         if within < 0:
             return -1
         fd = self._folder(name, within)
-        if fd >= 0 and os.fstat(fd).st_uid != os.geteuid():
+        if fd >= 0 and os.fstat(fd).st_uid not in (os.geteuid(), *NOBODY):
             raise NotDeleted(f"{self.run_dir} belongs to somebody else.", "Ask its owner.")
         return fd
 
@@ -135,21 +136,28 @@ class Doomed:
         given = [name for name in self._names("parameters") if name.split(".")[0] == self.task]
         return [f"parameters/{name}" for name in given] + [f"logs/{name}" for name in logs]
 
-    def _trees(self) -> list[tuple[str, int]]:
-        """The folders that go, each as a name in an open folder."""
+    def _parts(self) -> list[tuple[str, int, str]]:
+        """Where a run of a sweep has a folder: in what, that one open, its name while it goes."""
+        doomed = {"output": DELETED + self.task, "checkpoints": f"{DELETED}checkpoints-{self.task}"}
+        return [(place, self._folder(place, self.folder), name) for place, name in doomed.items()]
+
+    def _trees(self) -> list[tuple[str, str, int]]:
+        """The folders that go: each by its path in the run, and as a name in an open folder."""
         if self.folder < 0:
             return []
         if not self.task:
-            return [(self.name, self.parent)]
-        output = self._folder("output", self.folder)
-        trees = [(self.task, output), (DELETED + self.task, self.folder)]
-        return [(name, within) for name, within in trees if self._own(name, within) >= 0]
+            return [("", self.name, self.parent)]
+        trees = []
+        for place, within, doomed in self._parts():
+            trees.append((f"{place}/{self.task}", self.task, within))
+            trees.append((doomed, doomed, self.folder))
+        return [(top, name, fd) for top, name, fd in trees if self._own(name, fd) >= 0]
 
     def files(self) -> Iterator[tuple[str, os.stat_result]]:
         """Every file, link and folder that goes, with its path in the run."""
-        for name, within in self._trees():
+        for top, name, within in self._trees():
             for root, folders, files, fd in os.fwalk(name, dir_fd=within, onerror=_stop):
-                inner = os.path.relpath(root, name)
+                inner = os.path.join(top, os.path.relpath(root, name))
                 for each in files + folders:
                     about = os.stat(each, dir_fd=fd, follow_symlinks=False)
                     yield os.path.normpath(os.path.join(inner, each)), about
@@ -198,15 +206,14 @@ class Doomed:
     def _remove_task(self) -> None:
         if self.folder < 0:
             return
-        doomed = DELETED + self.task
-        output = self._folder("output", self.folder)
-        if self._own(doomed, self.folder) >= 0:
-            _remove_tree(doomed, self.folder)
-        own = self._own(self.task, output)
-        if own >= 0:
-            os.rename(self.task, doomed, src_dir_fd=output, dst_dir_fd=self.folder)
-            self._check_same(doomed, self.folder, own)
-            _remove_tree(doomed, self.folder)
+        for _, within, doomed in self._parts():
+            if self._own(doomed, self.folder) >= 0:
+                _remove_tree(doomed, self.folder)
+            own = self._own(self.task, within)
+            if own >= 0:
+                os.rename(self.task, doomed, src_dir_fd=within, dst_dir_fd=self.folder)
+                self._check_same(doomed, self.folder, own)
+                _remove_tree(doomed, self.folder)
         for path in reversed(self._own_files()):  # its parameters last: they make it a run
             os.unlink(path, dir_fd=self.folder)
         if (self.run_dir / "output" / TABLE_NAME).exists():
