@@ -5,6 +5,7 @@ import * as React from 'react';
 import type { IJobView } from '../data/api';
 import { resources, State } from '../jobs/cells';
 import { Bar } from '../ui/bar';
+import { type Fact, Facts } from '../ui/facts';
 import { formatSpan, formatTime } from '../ui/format';
 
 interface IDetailsProps {
@@ -105,8 +106,6 @@ function CopyLine(props: {
   );
 }
 
-type Fact = [string, string | number | null | undefined];
-
 function factsOf(view: IJobView, trans: TranslationBundle): Fact[] {
   const { job } = view;
   const time = (value: unknown): string | null =>
@@ -135,23 +134,6 @@ function factsOf(view: IJobView, trans: TranslationBundle): Fact[] {
     ],
     [trans.__('Working directory'), view.files.work_dir]
   ];
-}
-
-function Facts({ rows }: { rows: Fact[] }): JSX.Element {
-  return (
-    <dl className="jp-Hpc-facts">
-      {rows
-        .filter(
-          ([, value]) => value !== null && value !== undefined && value !== ''
-        )
-        .map(([term, value]) => (
-          <React.Fragment key={term}>
-            <dt>{term}</dt>
-            <dd>{value}</dd>
-          </React.Fragment>
-        ))}
-    </dl>
-  );
 }
 
 /** Every field as Slurm wrote it, for those who know what they look for. */

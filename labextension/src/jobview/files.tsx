@@ -3,6 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import type { IJobView } from '../data/api';
+import { type Fact, Facts } from '../ui/facts';
 import { Results } from './results';
 
 /** A file or folder of the job's working directory. */
@@ -37,7 +38,7 @@ export function FilesTab({ view, browser, trans }: IFilesProps): JSX.Element {
         .catch(() => setFiles([]));
     }
   }, [browser, contents_path]);
-  const rows: [string, string | null][] = [
+  const rows: Fact[] = [
     [trans.__('Run folder'), run_dir],
     [trans.__('Working directory'), work_dir],
     [trans.__('Output'), stdout],
@@ -45,17 +46,7 @@ export function FilesTab({ view, browser, trans }: IFilesProps): JSX.Element {
   ];
   return (
     <>
-      <dl className="jp-Hpc-facts">
-        {rows.map(
-          ([term, path]) =>
-            path && (
-              <React.Fragment key={term}>
-                <dt>{term}</dt>
-                <dd>{path}</dd>
-              </React.Fragment>
-            )
-        )}
-      </dl>
+      <Facts rows={rows} />
       {run_path !== null && (
         <Results folder={run_path} {...{ view, browser, trans }} />
       )}

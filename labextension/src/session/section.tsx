@@ -5,6 +5,7 @@ import type { IMemory, IMemoryKill, ISession, ISessionJob } from '../data/api';
 import { lossText, moreMemory } from '../memory/kills';
 import type { IHpcClient, ILocalPort } from '../tokens';
 import { Bar } from '../ui/bar';
+import { type Fact, Facts } from '../ui/facts';
 import { Age, FeedView } from '../ui/feedview';
 import { formatBytes, formatSpan, formatTime } from '../ui/format';
 import { useTick } from '../ui/hooks';
@@ -31,7 +32,7 @@ export function SessionSection(props: ISessionProps): JSX.Element {
             name={port?.name ?? ''}
             trans={trans}
           />
-          <Facts session={session} trans={trans} />
+          <Place session={session} trans={trans} />
           {session.memory && (
             <Age feed={client.session} dated={session.memory} trans={trans} />
           )}
@@ -101,16 +102,16 @@ function LastKill({ kills, name, trans }: ILastKillProps): JSX.Element | null {
   ) : null;
 }
 
-interface IFactsProps {
+interface IPlaceProps {
   session: ISession;
   trans: TranslationBundle;
 }
 
 /** Where the session runs in one line, and everything else that stays as it is behind it. */
-function Facts({ session, trans }: IFactsProps): JSX.Element {
+function Place({ session, trans }: IPlaceProps): JSX.Element {
   const { cluster, job } = session;
   const name = cluster.title ?? cluster.name;
-  const rows: [string, React.ReactNode][] = [
+  const rows: Fact[] = [
     [trans.__('Host'), session.host],
     [
       trans.__('Cluster'),
@@ -144,16 +145,7 @@ function Facts({ session, trans }: IFactsProps): JSX.Element {
   return (
     <details className="jp-Hpc-more">
       <summary>{placeOf(session, trans)}</summary>
-      <dl className="jp-Hpc-facts">
-        {rows
-          .filter(([, value]) => (value ?? '') !== '')
-          .map(([term, value]) => (
-            <React.Fragment key={term}>
-              <dt>{term}</dt>
-              <dd>{value}</dd>
-            </React.Fragment>
-          ))}
-      </dl>
+      <Facts rows={rows} />
     </details>
   );
 }
