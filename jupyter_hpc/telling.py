@@ -77,6 +77,11 @@ class IdleStretches:
         self._window = window
         self._noticed: set[str] = set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether one of those that were found is idle still."""
+        return bool(self._noticed)
+
     def look(self, answer: Mapping[str, Any]) -> IdleGpus | None:
         """What has become idle since the last look; what works again is forgotten.
 

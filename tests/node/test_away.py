@@ -113,6 +113,14 @@ async def test_an_idle_gpu_is_told_unless_a_laptop_has(job: Job) -> None:
     assert await job.at(2410 + IDLE_GRACE_SECONDS) == ["gpu-idle"]
 
 
+async def test_a_gpu_that_works_again_meanwhile_is_not_told(job: Job) -> None:
+    job.idle = {"GPU-a": NOW}
+    await job.at(910)
+    job.idle = {"GPU-a": None}
+    await job.at(940)
+    assert await job.at(910 + IDLE_GRACE_SECONDS) == []
+
+
 async def test_a_driver_that_fails_keeps_nothing_from_being_told(job: Job) -> None:
     job.driver = GpuUnavailable("The driver is broken.", "")
     for seconds in (3010, 3010 + TIME_GRACE_SECONDS):

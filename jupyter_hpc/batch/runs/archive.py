@@ -87,6 +87,6 @@ def _put_file(
 
 
 def _date(seconds: float) -> tuple[int, int, int, int, int, int]:
-    """A time as zip files have it, which begin with 1980."""
-    date = time.localtime(max(seconds, 315_619_200))
+    """A time as zip files have it: from 1980 to 2107."""
+    date = time.localtime(min(max(seconds, 315_619_200), 4_354_732_800))
     return (date.tm_year, date.tm_mon, date.tm_mday, date.tm_hour, date.tm_min, date.tm_sec)

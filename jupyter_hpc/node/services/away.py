@@ -139,6 +139,8 @@ class AwayNotices:
         self, answer: Mapping[str, Any], stretches: IdleStretches, now: float
     ) -> None:
         found = stretches.look(answer)
+        if not stretches.is_idle:
+            self._waiting.pop("gpu-idle", None)
         if found is not None:
             title, due_at = f"{self._where}: idle GPU", now + IDLE_GRACE_SECONDS
             # A mark of an earlier stretch is older than this one.

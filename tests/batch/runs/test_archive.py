@@ -37,6 +37,14 @@ def test_files_links_and_empty_folders_are_in_it(tmp_path: Path) -> None:
     assert archive.getinfo("train-7/empty/").is_dir()
 
 
+def test_a_time_that_zip_files_do_not_have_is_no_obstacle(tmp_path: Path) -> None:
+    for name, seconds in (("early", 0), ("late", 2**40)):
+        (tmp_path / name).write_text(name)
+        os.utime(tmp_path / name, (seconds, seconds))
+    archive = unzipped(result(tmp_path / "early"), result(tmp_path / "late"))
+    assert [entry.date_time[0] for entry in archive.infolist()] == [1980, 2107]
+
+
 def test_a_file_that_grows_is_as_long_as_it_was(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_text("one\ntwo\n")

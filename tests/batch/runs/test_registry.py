@@ -136,6 +136,29 @@ async def test_damaged_files_hide_no_run(notes: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("logs/odd_4.out", f"epoch {'9' * 5000} loss: 1\n"),
+        ("output/metrics.json", f'{{"loss": {"9" * 400}}}'),
+        ("output/metrics.json", "[" * 100_000),
+        ("parameters/x.json", "{}"),
+        ("logs/gone_4.out", None),
+    ],
+)
+async def test_one_odd_run_hides_no_other(notes: Path, name: str, content: str | None) -> None:
+    for job in (4, 5):
+        put(make_run(notes, job) / "output/state.json", {"code": 0})
+    odd = notes.parents[2] / "run 4" / name
+    odd.parent.mkdir(exist_ok=True)
+    if content is None:
+        odd.symlink_to("nowhere")
+    else:
+        odd.write_text(content)
+    found = await submits(LocalRunner())
+    assert {submit.job_id for submit in found} == {"4", "5"}
+
+
 async def test_nothing_was_ever_submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert await submits(LocalRunner()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 
 from jupyter_hpc.batch.runs.report.chart import Line, chart
-from jupyter_hpc.batch.runs.report.gathering import Report, gather
+from jupyter_hpc.batch.runs.report.gathering import Picture, Report, gather
 from jupyter_hpc.batch.runs.report.page import page
 from jupyter_hpc.batch.runtime.job.gpu_record import GPU_HEADER
+from jupyter_hpc.batch.runtime.runs.contents import report_contents
 from jupyter_hpc.batch.runtime.runs.series import series_of
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.runner import LocalRunner
@@ -116,6 +118,17 @@ def test_a_part_that_goes_on_tells_of_some_epochs_again(notes: Path) -> None:
     assert curves(folder) == {"loss": [(1, 4), (2, 2), (3, 1)]}
 
 
+def test_the_curves_of_many_runs_stay_small_together(notes: Path) -> None:
+    folder = make_run(notes, 4)
+    lines = "".join(f"epoch {number} loss: {number}\n" for number in range(600))
+    for task in range(200):
+        put(folder / f"parameters/{task}.json", {})
+        put(folder / f"logs/train-4_{task}.out", lines)
+    (folder / "output").mkdir(exist_ok=True)
+    rows = report_contents(notes, "4", "", 600)["runs"]
+    assert len(rows) == 200 and all(len(row["curves"]["loss"]) <= 122 for row in rows)
+
+
 def test_a_long_curve_keeps_its_ends(notes: Path) -> None:
     folder = make_run(notes, 7)
     put(folder / "logs/7.out", "".join(f"loss: {n}\n" for n in range(5000)))
@@ -186,6 +199,16 @@ async def test_what_a_run_left_half_written_is_no_obstacle(notes: Path) -> None:
     put(folder / "logs/7.out", "loss: 1e999\nloss: 1\nloss: 2\n\x1b[31m\0")
     found = await report("7")
     assert "<svg" in page(found)
+
+
+async def test_what_a_host_says_a_picture_is_becomes_no_markup(notes: Path) -> None:
+    folder = make_run(notes, 4)
+    put(folder / "output/state.json", {"code": 0})
+    found = await report("4", record("4"))
+    evil = Picture("a.png", "image/png", 5, "'><meta http-equiv=refresh content='0;url=//x'>")
+    runs = tuple(replace(each, pictures=(evil,)) for each in found.runs)
+    tags = Page(page(found)).tags
+    assert Page(page(replace(found, runs=runs))).tags.count("meta") == tags.count("meta")
 
 
 def test_a_chart_in_words_and_with_gaps() -> None:

@@ -265,7 +265,8 @@ def _figures(report: Report) -> str:
                     "in the run folder</figcaption></figure>"
                 )
                 continue
-            image = f"<img alt='{name}' src='data:{escape(picture.kind)};base64,{picture.data}'>"
+            kind, data = escape(picture.kind), escape(picture.data)
+            image = f"<img alt='{name}' src='data:{kind};base64,{data}'>"
             shown.append(f"<figure class='figure'>{image}<figcaption>{name}</figcaption></figure>")
     return f"<div class='figures'>{''.join(shown)}</div>" if shown else ""
 

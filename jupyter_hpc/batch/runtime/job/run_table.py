@@ -6,6 +6,7 @@ Each run writes it anew when it ends, so that it is there for the file browser, 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -22,7 +23,7 @@ TABLE_NAME = "runs.csv"
 _NUMBER = re.compile(r"\b([A-Za-z][\w ./-]{0,30}?)\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\b")
 
 #: "epoch 3", "Epoch: 3/10", "epoch=3"
-EPOCH = re.compile(r"\bepoch\b\W{0,3}(\d+)", re.IGNORECASE)
+EPOCH = re.compile(r"\bepoch\b\W{0,3}(\d{1,9})\b", re.IGNORECASE)
 
 #: Lines of Slurm and of ours, which hold no results of the program.
 _NOT_THE_PROGRAM = re.compile(
@@ -71,7 +72,8 @@ class RunRow:
 
 def run_table(run_dir: Path) -> list[RunRow]:
     """The runs of a sweep in their order."""
-    tasks = sorted((file.stem for file in (run_dir / "parameters").glob("*.json")), key=int)
+    names = (file.stem for file in (run_dir / "parameters").glob("*.json"))
+    tasks = sorted((name for name in names if name.isdecimal() and name.isascii()), key=int)
     return [RunRow(run_dir, task) for task in tasks]
 
 
@@ -106,7 +108,7 @@ def _end_times(run_dir: Path) -> dict[str, int]:
 def _table_of(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 
@@ -114,7 +116,11 @@ def _table_of(path: Path) -> dict[str, Any]:
 def logs_of(run_dir: Path, task: str) -> list[Path]:
     """The logs of a run, that of its last part last."""
     pattern = f"*_{task}.out" if task else "*.out"
-    return sorted((run_dir / "logs").glob(pattern), key=lambda file: file.stat().st_mtime)
+    dated = []
+    for file in (run_dir / "logs").glob(pattern):
+        with contextlib.suppress(OSError):  # a link without an end, or deleted just now
+            dated.append((file.stat().st_mtime, file))
+    return [file for _, file in sorted(dated)]
 
 
 def _log_of(run_dir: Path, task: str) -> Path | None:
@@ -126,9 +132,12 @@ def _last_numbers(log: Path | None) -> dict[str, float]:
     """Numbers with names in the last line of a log that has any, such as `loss: 0.12`."""
     if log is None:
         return {}
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 20_000))
-        lines = file.read().decode("utf-8", "replace").splitlines()
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 20_000))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return {}
     return next((found for line in reversed(lines) if (found := numbers_in(line))), {})
 
 
@@ -143,8 +152,9 @@ def numbers_in(line: str) -> dict[str, float]:
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        name: float(value)
-        for name, value in values.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    }
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
+                found[name] = float(value)
+    return found

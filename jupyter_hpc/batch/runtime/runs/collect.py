@@ -35,7 +35,11 @@ def collected(notes: Path, most: int) -> Iterator[dict[str, Any]]:
     except OSError:
         return
     for name in sorted(names, key=int, reverse=True)[:most]:
-        submit = noted_submit(notes, name)
+        try:
+            submit = noted_submit(notes, name)
+        except Exception as error:  # one that cannot be read hides no other
+            sys.stderr.write(f"job {name}: {type(error).__name__}: {error}\n")
+            continue
         if submit is not None:
             yield submit
 

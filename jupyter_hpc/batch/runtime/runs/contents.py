@@ -18,6 +18,9 @@ from jupyter_hpc.batch.runtime.runs.series import series_of
 MAX_PICTURES_BYTES = 6_000_000
 MAX_PICTURE_BYTES = 2_000_000
 MAX_RECORD_BYTES = 64_000_000
+#: And of all runs of a sweep together, so that the answer stays below what is read of one.
+MAX_RECORDS_BYTES = 200_000_000
+MAX_POINTS, MIN_POINTS = 24_000, 20
 MAX_SCRIPT_BYTES = 256_000
 MAX_REPORT_LOG_BYTES = 20_000
 
@@ -42,12 +45,14 @@ def report_contents(notes: Path, job_id: str, task: str, most: int) -> dict[str,
     run_dir = Path(submit["run_dir"])
     rows = [row for row in submit["runs"] if not task or row["task"] == task]
     left = MAX_PICTURES_BYTES // max(1, len(rows))
+    records = min(MAX_RECORD_BYTES, MAX_RECORDS_BYTES // max(1, len(rows)))
+    most = max(MIN_POINTS, min(most, MAX_POINTS // max(1, len(rows))))
     for row in rows:
         own = RunRow(run_dir, row["task"])
         series = series_of(run_dir, row["task"], own.output, most)
         row["x"], row["curves"] = series.x, series.curves
         row["pictures"] = _pictures(own.output / "figures", left)
-        row["record"] = _packed(own.output / "gpu-usage.csv", MAX_RECORD_BYTES)
+        row["record"] = _packed(own.output / "gpu-usage.csv", records)
         row["log"] = _end_of(logs_of(run_dir, row["task"]))
     scripts = sorted(run_dir.glob("*.sbatch"))
     submit["runs"] = rows

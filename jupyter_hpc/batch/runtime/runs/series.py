@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -51,14 +52,15 @@ class Growth:
         """A line of metrics.jsonl."""
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return  # cut off by a kill
         step = row.get("step") if isinstance(row, dict) else None
         if not isinstance(step, (int, float)):
             return
         for name, value in row.items():
             if isinstance(value, (int, float)) and not counts(name):
-                _put(self._steps, name, float(step), float(value))
+                with contextlib.suppress(OverflowError):  # an integer of hundreds of digits
+                    _put(self._steps, name, float(step), float(value))
 
     def add_line(self, line: str) -> None:
         """A line of a log."""
