@@ -122,6 +122,11 @@ def restarts() -> str:
     return "${SLURM_RESTART_COUNT:-0}"
 
 
+def is_queued_again(job: str) -> str:
+    """The test whether this job was put back into the queue since it began, by its program."""
+    return f'scontrol show job -o {job} 2> /dev/null | grep -q " Restarts=$(({restarts()} + 1)) "'
+
+
 def chain_array(length: int) -> str:
     """The array of a chain: one task after the other."""
     return f"1-{length}%1"

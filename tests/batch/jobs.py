@@ -97,6 +97,10 @@ while [[ "${1:-}" == --* ]]; do shift; done
 exec "$@"
 """
 _RECORDER = """#!/bin/bash
+if [ "$1 $2" = "show job" ]; then
+    echo "JobId=7 Requeue=1 Restarts=$(grep -c "^scontrol requeue" "$CALLS") BatchFlag=1"
+    exit
+fi
 echo "$(basename "$0") $*" >> "$CALLS"
 name=$(basename "$0")
 [ "$name" = scancel ] || name=$1

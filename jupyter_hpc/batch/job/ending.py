@@ -16,6 +16,9 @@ from jupyter_hpc.batch.job.model import BatchJob
 from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
 from jupyter_hpc.slurm import jobtext
 
+#: Slurm's clock and that of the shell may differ by so many seconds.
+_CLOCK_SECONDS = 10
+
 
 def ending_text(job: BatchJob) -> str:
     """The traps of the script, and what it does at its end."""
@@ -25,6 +28,7 @@ def ending_text(job: BatchJob) -> str:
         part = '"$task"' if job.in_array else f"$(({jobtext.restarts()} + 1))"
         variables += f"\npart={part} next='' rest=''    # what is decided about later parts"
         variables += f"\nthis_job={jobtext.own_id()}" if not job.in_array else ""
+    sooner = max(0, job.warning - _CLOCK_SECONDS)
     return f"""\
 # ---- the end, whatever its cause ----
 program='' sidecar_pid='' code=1 interrupted=0 time_is_short=0 told_to_end=0{variables}
@@ -32,13 +36,17 @@ program='' sidecar_pid='' code=1 interrupted=0 time_is_short=0 told_to_end=0{var
 {is_done_text(job)}\
 # Slurm warns this shell {job.warning} s or more before the time limit; the program is told.
 warned() {{
-    interrupted=1 time_is_short=1
+    interrupted=1 time_is_short=1 warned_at=$SECONDS
     say "the time limit is near"
     [ -n "$program" ] && kill -USR1 "$program" 2> /dev/null
     [ -n "$sidecar_pid" ] && kill -USR1 "$sidecar_pid" 2> /dev/null
 }}
 ended() {{
     interrupted=1 told_to_end=1
+    # The limit comes no sooner than the warning said; before that, somebody cancels the job.
+    if [ "$time_is_short" -eq 1 ] && [ $((SECONDS - warned_at)) -lt {sooner} ]; then
+        time_is_short=0
+    fi
     say "told to end"
     [ -n "$program" ] && kill -TERM "$program" 2> /dev/null
     [ -n "$sidecar_pid" ] && kill -TERM "$sidecar_pid" 2> /dev/null

@@ -66,7 +66,17 @@ def decision_text(job: BatchJob) -> str:
     """Decide whether another part follows; $next is that in a word, $rest in a sentence."""
     if not job.goes_on:
         return ""
+    again = ""
+    if not job.in_array:
+        again = f"""\
+# Told to end before the limit: somebody cancels the job, or its program has put it back.
+if [ "$told_to_end$time_is_short" = 10 ] &&
+    {jobtext.is_queued_again('"$this_job"')}; then
+    time_is_short=1
+fi
+"""
     return f"""\
+{again}\
 # {_RULES[job.until]} {GO_ON}: the program asks for the next part. A time
 # limit: go on as well. Any other code is a failure that the next part would only repeat.
 if {_wanted(job)}; then
@@ -92,6 +102,8 @@ def _wanted(job: BatchJob) -> str:
     elif job.until == "all":
         tests.append('[ "$code" -eq 0 ]')
     text = " || ".join(tests)
+    if not job.in_array:  # somebody cancels it: Slurm would start it again all the same
+        text = f'[ "$told_to_end$time_is_short" != 10 ] &&\n    {{ {text}; }}'
     if job.staging is None:
         return text
     # Without the files that did not come back it would do its work again, or the wrong one.
