@@ -207,7 +207,8 @@ def test_from_the_button_to_the_figure(
 
         submit = dialog.get_by_role("button", name="Submit the job")
         dialog.get_by_label("Time limit", exact=True).fill("9-00:00:00")
-        dialog.get_by_text("is longer than partition cpu allows").wait_for()
+        wrong = dialog.locator(".jp-Hpc-wrong")
+        wrong.get_by_text("is longer than partition cpu allows").wait_for()
         expect(submit).to_be_disabled()
         dialog.get_by_label("Time limit", exact=True).fill("00:10:00")
         dialog.get_by_label("steps").fill("50")

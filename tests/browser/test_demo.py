@@ -39,7 +39,7 @@ def test_a_notebook_works_idles_and_lets_go(
 ) -> None:
     page.goto(re.sub(r"/lab/tree/[^?]*", "/lab", address))  # without the notebook that leads
     panel = show_panel(page)
-    panel.get_by_text("demo-gpu1").wait_for()
+    panel.get_by_text("demo-gpu1 · 1 × a100").wait_for()
     gpu = panel.get_by_role("region", name=re.compile("GPU 0: Simulated"))
     gpu.get_by_text("simulated", exact=True).wait_for()
     page.goto(re.sub(r"/lab\b.*", "/lab/tree/train.ipynb", address))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from jupyter_hpc.batch.runs.deletion import Holding, Named, delete, holdings
 from jupyter_hpc.batch.runs.registry import submits
 from jupyter_hpc.batch.runtime.runs import removal
+from jupyter_hpc.batch.runtime.runs.removal import QUIET_SECONDS
 from jupyter_hpc.errors import AlreadyRunning, SlurmUnavailable
 from jupyter_hpc.runner import LocalRunner
 from jupyter_hpc.slurm.client import SlurmClient
@@ -211,6 +213,22 @@ async def test_a_delete_that_ended_half_way_is_finished(notes: Path) -> None:  #
     assert holding.files > 0
     assert await deleted(holding) == ""
     assert list(notes.parents[2].glob(".deleted*")) == [] and os.listdir(notes) == []
+
+
+async def test_what_was_written_to_just_now_may_run_on_another_cluster(notes: Path) -> None:  # noqa: F811
+    folder = make_run(notes, 7, name=NAME)
+    put(folder / "logs/train-7.out", "epoch 1")
+    assert "it may still run, on another cluster" in (await held("7")).message
+    long_ago = time.time() - QUIET_SECONDS - 5
+    for root, folders, files in os.walk(folder):
+        for each in (*folders, *files):
+            os.utime(os.path.join(root, each), (long_ago, long_ago))
+    holding = await held("7")
+    assert holding.message == ""
+    put(folder / "output/gpu-usage.csv", "load\n1\n")
+    assert "it may still run" in await deleted(holding)
+    put(folder / "output/state.json", {"code": 1})
+    assert await deleted(await held("7")) == ""
 
 
 async def test_of_a_folder_that_is_gone_the_entry_goes(notes: Path) -> None:  # noqa: F811

@@ -18,16 +18,19 @@ import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jupyter_hpc.batch.runtime.job.marks import NOBODY
-from jupyter_hpc.batch.runtime.job.run_table import TABLE_NAME, write_run_table
+from jupyter_hpc.batch.runtime.job.run_table import TABLE_NAME, RunRow, run_table, write_run_table
 from jupyter_hpc.batch.runtime.runs.remembered import forget
 
 #: A folder that is being deleted is called so, followed by its own name.
 DELETED = ".deleted-"
+#: What was written to more recently is not deleted before its run has said that it is over.
+QUIET_SECONDS = 600.0
 #: So many files are named, the largest.
 MAX_NAMED = 10
 
@@ -179,6 +182,25 @@ class Doomed:
             "mark": hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16],
         }
 
+    def check_quiet(self) -> None:
+        """Nobody may write any more; a job of another cluster with this home is in no queue here.
+
+        Raises NotDeleted where the run has not said that it is over and was written to just now.
+        """
+        if self.task and self._own(DELETED + self.task, self.folder) >= 0:
+            return  # its deletion has begun
+        rows = run_table(self.run_dir) if (self.run_dir / "parameters").is_dir() else []
+        rows = [row for row in rows or [RunRow(self.run_dir)] if self.task in ("", row.task)]
+        if not any(row.state in ("running", "goes on") for row in rows):
+            return
+        newest = max((about.st_mtime for _, about in self.files()), default=0.0)
+        if time.time() - newest < QUIET_SECONDS:
+            raise NotDeleted(
+                f"Something was written into {self.run_dir} a moment ago: it may still run, "
+                "on another cluster, say.",
+                "Cancel it where it runs, or delete it ten minutes after its end.",
+            )
+
     def remove(self) -> None:
         """Delete it; its note goes last, since it is what finds the rest again."""
         if self.task:
@@ -246,6 +268,7 @@ def print_holdings(notes: str, *run_ids: str) -> None:
     for run_id in run_ids:
         try:
             with Doomed(Path(notes), run_id) as doomed:
+                doomed.check_quiet()
                 answer = doomed.holds()
         except NotDeleted as refusal:
             answer = {"message": str(refusal), "hint": refusal.hint}
@@ -266,6 +289,7 @@ def print_removed(notes: str, *named: str) -> None:
 def _removed(notes: str, run_id: str, folder: str, mark: str) -> dict[str, str]:
     try:
         with Doomed(Path(notes), run_id) as doomed:
+            doomed.check_quiet()
             found = doomed.holds()
             if (found["run_dir"], found["mark"]) != (folder, mark):
                 raise NotDeleted(
