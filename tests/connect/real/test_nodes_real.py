@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,10 +14,8 @@ from tests.cluster.fixtures import ClusterFactory
 from tests.cluster.laptop import Laptop
 from tests.connect.real.kernels import Kernel
 from tests.connect.real.sessions import Session, connected
+from tests.connect.real.two_nodes import FIRST, SECOND, asked_for, laptop_for, nodes_of_steps
 from tests.waiting import eventually
-
-#: Slurm's order is that of names: Jupyter runs on cpu01, which has GPUs here.
-FIRST, SECOND = "cpu01", "gpu01"
 
 RANKS = """
 import os
@@ -51,24 +49,6 @@ def wide(cluster_with: ClusterFactory) -> Iterator[Cluster]:
     cluster.heal()
 
 
-def _laptop(cluster: Cluster, gpu_flag: str, *setup: str) -> Laptop:
-    laptop = cluster.laptop("alice", "nodes")
-    values: dict[str, Mapping[str, Any]] = {
-        "slurm": {"poll_seconds": 3, "gpu_flag": gpu_flag},
-        "environment": {"setup": [*cluster.env_setup, *setup]},
-    }
-    laptop.write_profile("mini", values)
-    return laptop
-
-
-def _asked(gpus: str, *more: str) -> list[str]:
-    return ["mini", "--nodes", "2", "--partition", "wide", "--gpus", gpus, *more]
-
-
-def _steps(cluster: Cluster) -> list[str]:
-    return cluster.run("login1", ["squeue", "-h", "-s", "-o", "%N"]).stdout.split()
-
-
 def _ready(session: Session) -> dict[str, object]:
     ready = session.wait_for("ready", 60)
     assert session.get("/api")[0] == 200
@@ -86,11 +66,11 @@ _FLAGS = (("gpus", "4"), ("gpus-per-node", "2"), ("gres", "2"))
     ],
 )
 def test_two_nodes(wide: Cluster, transport: str, flag: str, gpus: str) -> None:
-    laptop = _laptop(wide, flag)
-    with connected(laptop, *_asked(gpus, "--via", transport)) as session:
+    laptop = laptop_for(wide, flag)
+    with connected(laptop, *asked_for(gpus, "--via", transport)) as session:
         ready = _ready(session)
         assert ready["transport"] == transport
-        assert set(_steps(wide)) == {FIRST}, "what is ours runs where Jupyter runs"
+        assert set(nodes_of_steps(wide)) == {FIRST}, "what is ours runs where Jupyter runs"
         # Slurm spreads 4 job-wide GPUs as 3 and 1, and Jupyter has all of its node.
         on_first = 3 if flag == "gpus" else 2
         _check_cell(wide, session.laptop, on_first)
@@ -106,7 +86,7 @@ def test_the_gpus_of_the_second_node_while_somebody_looks(wide: Cluster) -> None
     numbers = json.dumps({"time": 4e9, "gpus": gpus})
     (wide.home("alice") / "gpus.json").write_text(numbers, encoding="utf-8")
     setup = "export JUPYTER_HPC_SIMULATED_GPUS=/home/alice/gpus.json"
-    with connected(_laptop(wide, "gpus", setup), *_asked("4")) as session:
+    with connected(laptop_for(wide, "gpus", setup), *asked_for("4")) as session:
         _ready(session)
         kernel = Kernel(session.laptop)
         job = kernel.get("/jupyter-hpc/session")["job"]
@@ -120,10 +100,10 @@ def test_the_gpus_of_the_second_node_while_somebody_looks(wide: Cluster) -> None
 
         if _shares_gpus(wide):
             assert [gpu["load"] for gpu in eventually(second) or ()] == [7.0]
-            assert set(_steps(wide)) == {FIRST, SECOND}
+            assert set(nodes_of_steps(wide)) == {FIRST, SECOND}
         else:
             problem = eventually(lambda: kernel.get("/jupyter-hpc/nodes")["nodes"][0]["problem"])
             assert "does not share GPUs between steps" in problem["message"]
         _check_cell(wide, session.laptop, 3)  # srun goes on
         assert kernel.run(RANKS).split() == ["0", "1", "0", FIRST, "True", "False", "2"]
-        eventually(lambda: set(_steps(wide)) == {FIRST}, "the sampler stays", seconds=60)
+        eventually(lambda: set(nodes_of_steps(wide)) == {FIRST}, "the sampler stays", seconds=60)
