@@ -140,6 +140,8 @@ class LocalJob:
                 staging, scratch_roots=scratch_roots or (str(self.scratch),), interval=interval
             )
         request = replace(DEFAULT_REQUEST, gpus=values.pop("gpus", None))
+        # The limit comes right after the warning here, unless a test says how long before it is.
+        values.setdefault("warning", 0)
         self.job = BatchJob(
             conversion.notebook,
             str(self.run),

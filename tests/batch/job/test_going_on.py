@@ -359,7 +359,8 @@ if not begun:
 def test_a_requeued_job_that_is_cancelled_after_its_warning_stays_cancelled(tmp_path: Path) -> None:
     """Slurm starts a job again that is put back while somebody cancels it (22.05)."""
     waits = "import time\nprint('ready', flush=True)\ntime.sleep(60)"
-    job = LocalJob(tmp_path, converted(tmp_path / "s", [waits]), staging=None, requeue=True)
+    conversion = converted(tmp_path / "s", [waits])
+    job = LocalJob(tmp_path, conversion, staging=None, requeue=True, warning=120)
     job.start()
     job.wait_for("ready")
     assert job.process is not None
@@ -372,7 +373,7 @@ def test_a_requeued_job_that_is_cancelled_after_its_warning_stays_cancelled(tmp_
 
 def test_a_program_that_requeues_its_job_itself_goes_on_and_is_not_held(tmp_path: Path) -> None:
     conversion = converted(tmp_path / "s", [REQUEUES_ITSELF])
-    job = LocalJob(tmp_path, conversion, staging=None, requeue=True)
+    job = LocalJob(tmp_path, conversion, staging=None, requeue=True, warning=120)
     job.start()
     job.wait_for("from 0")
     assert job.process is not None
