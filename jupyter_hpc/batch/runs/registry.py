@@ -83,6 +83,8 @@ class Submit:
     choices: Mapping[str, Any] = field(default_factory=dict)
     #: The Python, packages and modules that it was made for, as far as they were seen.
     environment: Mapping[str, Any] = field(default_factory=dict)
+    #: The git commit of its folder, and whether files there differed from it, where git told.
+    code: Mapping[str, Any] = field(default_factory=dict)
     #: The names of the parameters that differ between the runs of a sweep.
     swept: tuple[str, ...] = ()
     runs: tuple[RecordedRun, ...] = ()
@@ -136,6 +138,7 @@ def submit_of(found: Mapping[str, Any]) -> Submit:
         folder=str(asked.get("folder") or ""),
         choices=asked.get("choices") or {},
         environment=asked.get("environment") or {},
+        code=asked.get("code") or {},
         swept=tuple(asked.get("swept") or _differing(found["runs"])),
         runs=tuple(RecordedRun(**row, cost=_cost(row["seconds"], hour)) for row in found["runs"]),
     )

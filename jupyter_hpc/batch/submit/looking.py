@@ -33,6 +33,7 @@ async def looked_over(
 
     Without a client Slurm is not asked; options say whether anything is looked for.
     """
+    prepared = replace(prepared, origin=subject.folder)
     if not options.preflight:
         return prepared if client is None else await estimated(prepared, client)
     looking = asyncio.ensure_future(preflight(subject, runner))

@@ -53,7 +53,7 @@ from jupyter_hpc.batch.submit.folders import (
 from jupyter_hpc.batch.submit.looking import estimated as estimated
 from jupyter_hpc.batch.submit.looking import looked_over
 from jupyter_hpc.batch.submit.modules import sibling_modules
-from jupyter_hpc.batch.submit.recorded import asked_of
+from jupyter_hpc.batch.submit.recorded import asked_of, with_commit
 from jupyter_hpc.batch.submit.runs import (
     chains_among,
     check_count,
@@ -151,6 +151,8 @@ class Prepared:
     findings: tuple[Finding, ...] = ()
     force: bool = False
     proposal: Proposal | None = None
+    #: Where the code is, on this machine.
+    origin: Path | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -288,7 +290,11 @@ async def submit(
         if prepared.overwritten.by_name:
             await refuse_second(job, runner, client)
     await pack(runner, prepared.packings)
-    await create_run_folder(runner, job.run_dir, prepared.files, send)
+    files = dict(prepared.files)
+    if prepared.origin is not None:
+        names = [step.path for step in job.steps] or [job.notebook]
+        files[RUN_FILE] = await with_commit(files[RUN_FILE], prepared.origin, names)
+    await create_run_folder(runner, job.run_dir, files, send)
     path = f"{job.run_dir}/{stem(job.notebook)}.sbatch"
     try:
         submitted = await client.submit_file(path)

@@ -138,7 +138,8 @@ def test_a_long_curve_keeps_its_ends(notes: Path) -> None:
 
 async def test_a_job_with_everything_on_one_page(notes: Path) -> None:
     python = {"python": "3.11", "packages": {"torch": "2.9.1"}, "modules": ["cuda/12"]}
-    folder = make_run(notes, 7, {"notebook": "train.ipynb", "environment": python})
+    code = {"commit": "0a1b2c3d", "changed": True}
+    folder = make_run(notes, 7, {"notebook": "train.ipynb", "environment": python, "code": code})
     put(folder / "parameters.json", {"lr": 0.1, "name": "<b>bold</b>"})
     put(folder / "logs/7.out", "epoch 1 loss: 2\nepoch 2 loss: 1\n<script>alert(1)</script>\n")
     put(folder / "train.sbatch", "#!/bin/bash\nexport WANDB_API_KEY=0123456789abcdef0123\n")
@@ -158,6 +159,7 @@ async def test_a_job_with_everything_on_one_page(notes: Path) -> None:
     assert "default-src 'none'" in text and "0123456789abcdef0123" not in text
     for words in ("train.ipynb", "done", "<b>bold</b>", "Waited10 min", "Ran8 h 00 min"):
         assert words in seen.words, words
+    assert "Git commit0a1b2c3d, with changes that were not committed" in seen.words
     assert "Python3.11torch2.9.1modulecuda/12" in seen.words
     assert "large.png: 3.0 MB, not in this page, in the run folder" in seen.words
     assert "num_workers=7" in seen.words and "GPU memory, at most7.8 GB of 78 GB" in seen.words

@@ -102,6 +102,7 @@ def _facts(report: Report) -> str:
     if len(report.runs) == 1 and report.runs[0].run.cost:
         facts["Cost"] = report.runs[0].run.cost
     if report.submit is not None:
+        facts |= _code(report.submit.code)
         facts["Run folder"] = report.submit.run_dir
     rows = (
         f"<dt>{escape(name)}</dt><dd>{escape(printable(value))}</dd>"
@@ -138,6 +139,15 @@ def _place(record: FinishedJob) -> dict[str, str]:
         "Where": f"{record.nodes or 'no node'}, partition {record.partition}",
         "Asked for": f"{record.cpus} CPUs{memory}{gpus}",
     }
+
+
+def _code(code: Mapping[str, Any]) -> dict[str, str]:
+    if not code.get("commit"):
+        return {}
+    changed = code.get("changed")
+    words = ", with changes that were not committed" if changed else ""
+    unknown = ", perhaps with changes: git did not tell in time" if changed is None else ""
+    return {"Git commit": f"{code['commit']}{words}{unknown}"}
 
 
 def _ratios(report: Report) -> Iterable[tuple[str, Ratio | None]]:
