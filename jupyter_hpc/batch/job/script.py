@@ -218,6 +218,8 @@ def _sidecar_words(job: BatchJob) -> list[str]:
         words += [f"--interval {job.staging.interval}"]
     if job.gpus:
         words += ['--gpus "$output/gpu-usage.csv"']
+    if words and job.environment.container is None:  # whose Python is not the one out here
+        words += ['--environment "$output"']
     return words
 
 

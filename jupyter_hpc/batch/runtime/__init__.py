@@ -24,8 +24,8 @@ RUNS_FILE = "jupyter_hpc_runs.py"
 #: The parts of each joined file, in this order: each uses only those before it.
 PARTS = {
     SIDECAR_FILE: (
-        *("log", "job/marks", "job/gpu_record", "job/entries", "job/patterns", "job/linked"),
-        *("job/folder_plan", "job/folder"),
+        *("log", "job/marks", "job/gpu_record", "job/installed", "job/entries", "job/patterns"),
+        *("job/linked", "job/folder_plan", "job/folder"),
         *("job/own_folder", "job/scratch", "job/staging", "parts/deletions", "job/copy_back"),
         *("parts/left_behind", "job/run_table", "job/progress", "job/notify", "job/sidecar"),
     ),

@@ -16,6 +16,7 @@ from jupyter_hpc.batch.runs.report.chart import Line, chart
 from jupyter_hpc.batch.runs.report.gathering import Picture, Report, gather
 from jupyter_hpc.batch.runs.report.page import page
 from jupyter_hpc.batch.runtime.job.gpu_record import GPU_HEADER
+from jupyter_hpc.batch.runtime.job.marks import ENVIRONMENT
 from jupyter_hpc.batch.runtime.runs.contents import report_contents
 from jupyter_hpc.batch.runtime.runs.series import series_of
 from jupyter_hpc.errors import HpcError, JobNotFound
@@ -165,6 +166,24 @@ async def test_a_job_with_everything_on_one_page(notes: Path) -> None:
     assert "num_workers=7" in seen.words and "GPU memory, at most7.8 GB of 78 GB" in seen.words
     assert "Each epoch1.44e+04 s" in seen.words
     assert [title for title in ("loss", "Load, %", "Power, W") if title not in seen.words] == []
+
+
+async def test_what_a_job_found_installed_is_folded(notes: Path) -> None:
+    """Once for all runs of a sweep, and each that differs; what is damaged is left out."""
+    folder = make_run(notes, 9, {"notebook": "train.ipynb", "swept": ["lr"]})
+    for task, version in enumerate(("2.9", "2.9", "<2.8>", None)):
+        put(folder / f"parameters/{task}.json", {"lr": task})
+        packages = {"click": "8.1", "torch": version}
+        found = {"python": "3.11.7", "executable": "/v/bin/python3", "packages": packages}
+        text = json.dumps({**found, "modules": ["cuda/12"]}) if version else '{"python": "3'
+        put(folder / f"output/{task}/{ENVIRONMENT}", text)
+    seen = Page(page(await report("9")))
+    lines = "# Python 3.11.7, /v/bin/python3\nclick==8.1\ntorch=={}\n# module cuda/12"
+    began = "All that was installed when the job began"
+    assert f"{began} of run 0, 1{lines.format('2.9')}" in seen.words
+    assert f"{began} of run 2{lines.format('<2.8>')}" in seen.words
+    assert seen.words.count(began) == 2
+    assert f"{began}# Python 3.11.7" in Page(page(await report("9_1"))).words
 
 
 async def test_a_sweep_has_its_best_run_first(notes: Path) -> None:

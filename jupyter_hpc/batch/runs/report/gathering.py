@@ -79,6 +79,8 @@ class Report:
     efficiency: Efficiency | None
     advice: tuple[Advice, ...]
     script: str
+    #: What the jobs found installed, with the runs that it is of; see runtime/job/installed.py.
+    environments: tuple[Mapping[str, Any], ...] = ()
 
 
 async def gather(
@@ -119,6 +121,7 @@ async def gather(
         efficiency=efficiency(record, use) if record else None,
         advice=tuple(advise(record, use, gpu_flag)) if record else (),
         script=str(found.get("script", "")),
+        environments=tuple(found.get("environments", ())),
     )
 
 

@@ -294,7 +294,21 @@ def _environment(report: Report) -> str:
     rows = [["Python", str(found["python"])]] if found.get("python") else []
     rows += [[name, str(version)] for name, version in dict(packages or {}).items()]
     rows += [["module", str(name)] for name in found.get("modules") or ()]
-    return _table(["as it was at the submit", ""], rows) if rows else ""
+    table = _table(["as it was at the submit", ""], rows) if rows else ""
+    return table + "".join(_installed(each, report) for each in report.environments)
+
+
+def _installed(found: Mapping[str, Any], report: Report) -> str:
+    """What a job found installed, as `pip freeze` lists it."""
+    packages, modules = found.get("packages"), found.get("modules")
+    lines = [f"# Python {found.get('python', '')}, {found.get('executable', '')}"]
+    if isinstance(packages, Mapping):
+        lines += [f"{name}=={version}" for name, version in packages.items()]
+    if isinstance(modules, list):
+        lines += [f"# module {name}" for name in modules]
+    runs = ", ".join(str(task) for task in found.get("runs") or ())
+    of = f" of run {runs}" if len(report.environments) > 1 else ""
+    return _folded(f"All that was installed when the job began{of}", "\n".join(lines))
 
 
 def _log(each: ReportedRun) -> str:

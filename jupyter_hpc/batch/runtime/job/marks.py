@@ -8,3 +8,5 @@ MISSING = "MISSING.txt"
 INCOMPLETE = 74
 #: The owners that some file servers show for files of everybody.
 NOBODY = (65534, 4294967294)
+#: Holds what the job found installed; in its output, but no result.
+ENVIRONMENT = ".environment.json"

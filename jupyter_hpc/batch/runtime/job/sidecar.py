@@ -8,7 +8,7 @@
                                                               but compares, for a part follows
     python jupyter_hpc_job.py check-folder FOLDER             whether others could swap it
     python jupyter_hpc_job.py run [--plan PLAN --scratch DIR --results DIR]
-                                   [--gpus FILE] [--interval SECONDS]
+                                   [--gpus FILE] [--environment OUTPUT] [--interval SECONDS]
     python jupyter_hpc_job.py check-gpu
     python jupyter_hpc_job.py part begin|end|held [--number N] [--shared] OUTPUT [CHECKPOINTS
                                    [FOLDER …]]  counts the parts of a run that goes on
@@ -35,6 +35,7 @@ from typing import Any
 from jupyter_hpc.batch.runtime.job.copy_back import CopyBack
 from jupyter_hpc.batch.runtime.job.folder_plan import FolderPlan
 from jupyter_hpc.batch.runtime.job.gpu_record import GpuRecorder, check_gpu
+from jupyter_hpc.batch.runtime.job.installed import InstalledNote
 from jupyter_hpc.batch.runtime.job.marks import INCOMPLETE
 from jupyter_hpc.batch.runtime.job.notify import tell_end
 from jupyter_hpc.batch.runtime.job.own_folder import (
@@ -141,7 +142,7 @@ def main(arguments: list[str]) -> int:
         of_scratch.add_argument("scratch", type=Path)
         of_scratch.add_argument("output", type=Path)
     beside = commands.add_parser("run")
-    for name in ("--plan", "--scratch", "--results", "--gpus"):
+    for name in ("--plan", "--scratch", "--results", "--gpus", "--environment"):
         beside.add_argument(name)
     beside.add_argument("--interval", type=float, default=300.0)
     beside.add_argument("--once", action="store_true")
@@ -249,6 +250,9 @@ def _run(options: Any) -> int:
         base, suffix = os.path.splitext(options.gpus)
         gpus = GpuRecorder(base + own + suffix)
     sidecar = Sidecar(copy, gpus, options.interval)
+    note = None
+    if options.environment and not own and not options.once:
+        note = InstalledNote(Path(options.environment))
     if options.once:
         sidecar.asked.add("USR2")
     code = sidecar.run()
@@ -260,6 +264,8 @@ def _run(options: Any) -> int:
             log(f"the scratch folder stays: {platform.node()}:{copy.scratch}")
         if not own:
             say_left(Path(options.results), copy.scratch)
+    if note is not None:
+        note.close()
     sidecar.close()
     return code
 

@@ -10,6 +10,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from jupyter_hpc.batch.runtime.job.marks import ENVIRONMENT
 from jupyter_hpc.batch.runtime.job.run_table import RunRow, logs_of
 from jupyter_hpc.batch.runtime.runs.collect import noted_submit
 from jupyter_hpc.batch.runtime.runs.series import series_of
@@ -23,6 +24,9 @@ MAX_RECORDS_BYTES = 200_000_000
 MAX_POINTS, MIN_POINTS = 24_000, 20
 MAX_SCRIPT_BYTES = 256_000
 MAX_REPORT_LOG_BYTES = 20_000
+MAX_ENVIRONMENT_BYTES = 1_000_000
+#: The runs of a sweep have one environment, unless it was changed while they waited.
+MAX_ENVIRONMENTS = 10
 
 _PICTURES = {
     ".png": "image/png",
@@ -56,8 +60,27 @@ def report_contents(notes: Path, job_id: str, task: str, most: int) -> dict[str,
         row["log"] = _end_of(logs_of(run_dir, row["task"]))
     scripts = sorted(run_dir.glob("*.sbatch"))
     submit["runs"] = rows
+    submit["environments"] = _environments(run_dir, rows)
     submit["script"] = _text(scripts[0]) if scripts else ""
     return submit
+
+
+def _environments(run_dir: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the runs found installed, each that differs once, with the runs that it is of."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        text = _text(RunRow(run_dir, row["task"]).output / ENVIRONMENT, MAX_ENVIRONMENT_BYTES)
+        if text in found or (text and len(found) < MAX_ENVIRONMENTS):
+            found.setdefault(text, []).append(row["task"])
+    environments = []
+    for text, tasks in found.items():
+        try:
+            content = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(content, dict):
+            environments.append({**content, "runs": tasks})
+    return environments
 
 
 def _pictures(folder: Path, left: int) -> list[dict[str, Any]]:
@@ -101,10 +124,10 @@ def _end_of(logs: list[Path]) -> str:
         return ""
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, most: int = MAX_SCRIPT_BYTES) -> str:
     try:
         with open(path, "rb") as file:
-            return file.read(MAX_SCRIPT_BYTES).decode("utf-8", "replace")
+            return file.read(most).decode("utf-8", "replace")
     except OSError:
         return ""
 
