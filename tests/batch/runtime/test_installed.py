@@ -90,3 +90,15 @@ def test_a_file_server_that_hangs_does_not_hold_up_the_end(
     began = time.monotonic()
     installed.InstalledNote(tmp_path).close()
     assert time.monotonic() - began < 30
+
+
+def test_the_end_waits_for_a_list_that_is_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(folder: Path) -> None:
+        time.sleep(0.5)
+        (folder / ENVIRONMENT).touch()
+
+    monkeypatch.setattr(installed, "note_installed", slow)
+    installed.InstalledNote(tmp_path).close()
+    assert (tmp_path / ENVIRONMENT).exists()
