@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
 from jupyter_hpc import __version__
 from jupyter_hpc.batch.runs.report.gathering import Report, gather
 from jupyter_hpc.batch.runs.report.page import MARK, page
+from jupyter_hpc.batch.runs.report.plain import plain
 from jupyter_hpc.cli.hosts import open_host
 from jupyter_hpc.cli.jobs import on_option
 from jupyter_hpc.errors import UsageError
@@ -46,7 +44,7 @@ def report(job_id: str, on: str | None, output: Path | None, as_json: bool) -> N
         _check_target(target)
     found = asyncio.run(_gather(job_id, on))
     if as_json:
-        click.echo(json.dumps(_plain(found)))
+        click.echo(plain(found))
         return
     _write(target, page(found))
     click.echo(str(target))
@@ -57,13 +55,6 @@ async def _gather(job_id: str, on: str | None) -> Report:
         flag = host.profile.slurm.gpu_flag if host.profile is not None else _GPU_FLAG
         client = SlurmClient(host.runner)
         return await gather(host.runner, client, job_id, version=__version__, gpu_flag=flag)
-
-
-def _plain(found: Report) -> dict[str, Any]:
-    content = asdict(found)
-    for run in content["runs"]:
-        run["pictures"] = [picture["name"] for picture in run["pictures"]]
-    return content
 
 
 def _check_target(target: Path) -> None:

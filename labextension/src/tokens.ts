@@ -32,7 +32,8 @@ import type {
   ITrial,
   ITrialRequest,
   JobAction,
-  LogStream
+  LogStream,
+  ReportKind
 } from './data/api';
 import type { IFeed, PolledFeed } from './data/feed';
 import type { LogFollower } from './data/log';
@@ -61,8 +62,8 @@ export interface IHpcClient {
   job(id: string): Promise<IJobView>;
   /** The GPU history that a batch job recorded. */
   jobGpus(id: string): Promise<IGpuHistory>;
-  /** A page about a job, to keep or to give to others. */
-  jobReport(id: string): Promise<IJobReport>;
+  /** A page about a job, or the same as JSON, to keep or to give to others. */
+  jobReport(id: string, kind: ReportKind): Promise<IJobReport>;
   /** What a person looks at first of a job, or of one run of a sweep. */
   jobOverview(id: string, run: string | null): Promise<IJobOverview>;
   /** Where a browser finds a figure of a job; one that was replaced has another address. */

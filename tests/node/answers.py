@@ -256,6 +256,8 @@ def _cases() -> Iterator[Case]:
 
     report = "jobs/{job_id}/report"
     yield Case("get", report, 200, "jobs/{ended}/report")
+    yield Case("get", report, 200, "jobs/{ended}/report?kind=json")
+    yield Case("get", report, 400, "jobs/{ended}/report?kind=pdf")
     yield Case("get", report, 404, f"jobs/{NO_JOB}/report")
     yield Case("get", report, 400, "jobs/1%3Bid/report")
 

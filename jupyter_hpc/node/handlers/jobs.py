@@ -80,12 +80,12 @@ class JobGpusHandler(HpcHandler):
 
 
 class JobReportHandler(HpcHandler):
-    """A page about a job, a task or a whole sweep."""
+    """A page about a job, a task or a whole sweep, or the same as JSON."""
 
     @authenticated
     @authorized
     async def get(self, job_id: str) -> None:
-        self.reply(await self.services.reports.make(job_id))
+        self.reply(await self.services.reports.make(job_id, self.text("kind") or "html"))
 
 
 class JobActionHandler(HpcHandler):

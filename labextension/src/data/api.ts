@@ -40,6 +40,7 @@ export type IJobBase = Pick<
 >;
 export type IJobView = Schemas['JobView'];
 export type IJobReport = Schemas['JobReport'];
+export type ReportKind = 'html' | 'json';
 export type IRuns = Schemas['Runs'];
 export type ISubmit = Schemas['Submit'];
 export type IRun = Schemas['Run'];

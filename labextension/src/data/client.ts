@@ -33,7 +33,8 @@ import type {
   ITrial,
   ITrialRequest,
   JobAction,
-  LogStream
+  LogStream,
+  ReportKind
 } from './api';
 import { type IFeed, PolledFeed, StreamedFeed } from './feed';
 import { mergeJobs } from './jobs';
@@ -141,8 +142,8 @@ export class HpcClient implements IHpcClient, IDisposable {
     return this._get(`jobs/${encodeURIComponent(id)}/gpus`);
   }
 
-  jobReport(id: string): Promise<IJobReport> {
-    return this._get(`jobs/${encodeURIComponent(id)}/report`);
+  jobReport(id: string, kind: ReportKind): Promise<IJobReport> {
+    return this._get(`jobs/${encodeURIComponent(id)}/report?kind=${kind}`);
   }
 
   jobOverview(id: string, run: string | null): Promise<IJobOverview> {

@@ -8,7 +8,7 @@ import type { IHpcClient } from '../tokens';
 import { Age } from '../ui/feedview';
 import { formatSpan } from '../ui/format';
 import { nameOf, StateBadge, type StateWord, wordOf } from '../ui/state';
-import { ReportButton } from './report';
+import { ShareReport } from './report';
 
 interface IHeaderProps {
   client: IHpcClient;
@@ -44,7 +44,7 @@ export function Header(props: IHeaderProps): JSX.Element {
         <span className="jp-Hpc-quiet">{trans.__('cost %1', view.cost)}</span>
       )}
       {view && <Age feed={feed} dated={view} trans={trans} />}
-      <ReportButton {...{ client, id, trans }} />
+      <ShareReport {...{ client, id, trans }} />
       {mayAct && view && !view.finished && (
         <button className="jp-Hpc-choice" onClick={() => act('cancel')}>
           {trans.__('Cancel')}

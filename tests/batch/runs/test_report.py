@@ -15,6 +15,7 @@ import pytest
 from jupyter_hpc.batch.runs.report.chart import Line, chart
 from jupyter_hpc.batch.runs.report.gathering import Picture, Report, gather
 from jupyter_hpc.batch.runs.report.page import page
+from jupyter_hpc.batch.runs.report.plain import plain
 from jupyter_hpc.batch.runtime.job.gpu_record import GPU_HEADER
 from jupyter_hpc.batch.runtime.job.marks import ENVIRONMENT
 from jupyter_hpc.batch.runtime.runs.contents import report_contents
@@ -211,6 +212,26 @@ async def test_a_job_that_slurm_has_forgotten_and_one_that_is_not_ours(notes: Pa
     assert "by hand" in other and "failed" in other
     with pytest.raises(JobNotFound, match="no job 99"):
         await report("99")
+
+
+async def test_the_same_as_json_has_no_secrets_and_is_strict(notes: Path) -> None:
+    folder = make_run(notes, 7)
+    put(folder / "train.sbatch", "export WANDB_API_KEY=0123456789abcdef0123\n")
+    put(folder / "logs/7.out", "loss: 1e999\nloss: 1\nloss: 2\ntoken=abcdefgh12345678\n")
+    put(folder / "parameters.json", '{"clip": Infinity}')
+    (folder / "output/figures").mkdir()
+    (folder / "output/figures/a.png").write_bytes(PIXEL)
+    text = plain(await report("7", record("7")))
+
+    def refuse(word: str) -> Any:
+        raise AssertionError(f"{word} is no JSON")
+
+    found = json.loads(text, parse_constant=refuse)
+    assert "0123456789abcdef0123" not in text and "abcdefgh12345678" not in text
+    assert found["runs"][0]["pictures"] == ["a.png"]
+    assert found["runs"][0]["run"]["parameters"] == {"clip": None}
+    assert [y for _, y in found["runs"][0]["curves"]["loss"]] == [1, 2]
+    assert found["submit"]["notebook"] == "train.ipynb" and found["record"]["id"] == "7"
 
 
 async def test_what_a_run_left_half_written_is_no_obstacle(notes: Path) -> None:
