@@ -33,7 +33,7 @@ from jupyter_hpc.slurm.units import (
 )
 
 #: "17", "35_3", "35_[2-4%1]", "12+0", and steps: "17.0", "17.batch", "12+0.extern"
-_ID = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?(?:\.\w+)?")
+RECORD_ID = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?(?:\.\w+)?")
 
 RECORDS = FieldTable(
     (
@@ -66,7 +66,7 @@ RECORDS = FieldTable(
         Field("Comment", "comment", text),
         Field("JobName", "name"),
     ),
-    starts=_ID,
+    starts=RECORD_ID,
 )
 
 

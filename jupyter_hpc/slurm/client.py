@@ -32,6 +32,7 @@ from jupyter_hpc.slurm import (
     associations,
     inventory,
     jobcontrol,
+    jobstats,
     occupancy,
     queue,
     refusals,
@@ -40,6 +41,7 @@ from jupyter_hpc.slurm import (
     submit,
 )
 from jupyter_hpc.slurm.failures import failure, raise_failure
+from jupyter_hpc.slurm.jobstats import SiteUse
 from jupyter_hpc.slurm.models import (
     Association,
     Estimate,
@@ -183,6 +185,11 @@ class SlurmClient:
         """What the running job with this plain number has used so far; None where unknown."""
         done = await self._ask(sstat.usage_argv(job_id), job_id=job_id)
         return sstat.read_usage(done.stdout, job_id)
+
+    async def site_use(self, job_id: str) -> SiteUse | None:
+        """What the site itself has measured of a job, where it runs jobstats."""
+        done = await self._ask(jobstats.comment_argv(job_id), job_id=job_id)
+        return jobstats.read_comment(done.stdout, job_id)
 
     async def partitions(self) -> list[Partition]:
         """Every partition that the caller can see, with its limits and its GPUs."""

@@ -163,6 +163,7 @@ def _nodes(row: Row) -> str:
 
 _FIELDS: tuple[tuple[str, int, Callable[[Row], str]], ...] = (
     ("Account", 10, lambda r: r.job.request.account),
+    ("AdminComment", 14, lambda r: ""),
     ("AllocCPUS", 10, _cpus),
     ("AllocNodes", 10, lambda r: str(len(r.job.shares))),
     ("AllocTRES", 10, _tres),

@@ -23,6 +23,8 @@ from jupyter_hpc.batch.runtime.runs.series import series_of
 from jupyter_hpc.errors import HpcError, JobNotFound
 from jupyter_hpc.runner import LocalRunner
 from jupyter_hpc.slurm.client import SlurmClient
+from jupyter_hpc.slurm.efficiency import GpuUse
+from jupyter_hpc.slurm.jobstats import SiteUse
 from jupyter_hpc.slurm.models import FinishedJob, Job, Usage
 from tests.batch.runs.test_registry import make_run, notes, put
 from tests.slurm.test_efficiency import job as finished
@@ -37,11 +39,15 @@ PIXEL = base64.b64decode(
 class Accounting(SlurmClient):
     """Answers with what accounting would say, and with nothing else."""
 
-    def __init__(self, *records: FinishedJob) -> None:
+    def __init__(self, *records: FinishedJob, by_site: SiteUse | None = None) -> None:
         self._records = list(records)
+        self._by_site = by_site
 
     async def finished(self, *_: Any, **__: Any) -> list[FinishedJob]:
         return self._records
+
+    async def site_use(self, *_: Any) -> SiteUse | None:
+        return self._by_site
 
     async def my_jobs(self, *_: Any, **__: Any) -> list[Job]:
         return []
@@ -55,8 +61,8 @@ def record(job_id: str, **changes: Any) -> FinishedJob:
     return finished(**{"id": job_id, "job_id": job_id, **times, **changes})
 
 
-async def report(job_id: str, *records: FinishedJob) -> Report:
-    client = Accounting(*records)
+async def report(job_id: str, *records: FinishedJob, by_site: SiteUse | None = None) -> Report:
+    client = Accounting(*records, by_site=by_site)
     return await gather(LocalRunner(), client, job_id, version="1", gpu_flag="gpus")
 
 
@@ -232,6 +238,23 @@ async def test_the_same_as_json_has_no_secrets_and_is_strict(notes: Path) -> Non
     assert found["runs"][0]["run"]["parameters"] == {"clip": None}
     assert [y for _, y in found["runs"][0]["curves"]["loss"]] == [1, 2]
     assert found["submit"]["notebook"] == "train.ipynb" and found["record"]["id"] == "7"
+
+
+async def test_a_job_that_is_not_ours_as_its_site_has_measured_it(notes: Path) -> None:
+    by_site = SiteUse(Usage(8 * 3600.0, 2 * 1024), GpuUse((1.0,), 12.5, "10 GB of 80 GB"))
+    slurm = Usage(60.0, 100)
+    found = await report("8", record("8", gpus=1, usage=slurm), by_site=by_site)
+    seen = Page(page(found))
+    assert "Measured byjobstats, which the site runs" in seen.words
+    assert "GPU load1 % load of 1 GPU (1 %)" in seen.words
+    assert "CPUs used1.0 CPUs of 8 CPUs" in seen.words and "2.0 GB of" in seen.words
+    assert any("GPU" in each.message for each in found.advice)
+    folder = make_run(notes, 7)
+    rows = [f"{t},n1,0,A100,90,8000,80000,300,50" for t in range(0, 600, 10)]
+    put(folder / "output/gpu-usage.csv", "\n".join([",".join(GPU_HEADER), *rows, ""]))
+    found = await report("7", record("7", gpus=1, usage=slurm), by_site=by_site)
+    assert found.measured_by == "" and found.efficiency is not None
+    assert found.efficiency.gpu is not None and found.efficiency.gpu.percent == 90, "our recording"
 
 
 async def test_what_a_run_left_half_written_is_no_obstacle(notes: Path) -> None:

@@ -105,6 +105,7 @@ async def unknown_jobs(bench: Bench) -> None:
             await change(["987654"])
     await bench.client.cancel(["987654"])  # Slurm takes it without a word
     assert await bench.client.finished(["987654"]) == []
+    assert await bench.client.site_use("987654") is None
 
 
 async def no_job_has_the_number_0(bench: Bench) -> None:

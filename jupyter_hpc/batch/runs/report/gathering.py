@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import json
 import math
 import time
@@ -79,6 +80,8 @@ class Report:
     efficiency: Efficiency | None
     advice: tuple[Advice, ...]
     script: str
+    #: What has measured the use, in words, where it was neither we nor Slurm.
+    measured_by: str = ""
     #: What the jobs found installed, with the runs that it is of; see runtime/job/installed.py.
     environments: tuple[Mapping[str, Any], ...] = ()
 
@@ -108,6 +111,12 @@ async def gather(
     record = max(records, key=lambda each: each.elapsed or 0, default=None)
     telling = runs[0] if len(runs) == 1 else _run_of(runs, record)
     use = in_words(telling.use) if telling is not None and telling.use is not None else None
+    by_site = None
+    if use is None and record is not None and record.phase is Phase.ENDED:
+        with contextlib.suppress(HpcError):
+            by_site = await client.site_use(record.id)
+    if by_site is not None and record is not None:
+        record, use = by_site.put_into(record), by_site.gpus
     ended = (await ending_of(runner, client, job_id))[0]
     return Report(
         job_id=job_id,
@@ -121,6 +130,7 @@ async def gather(
         efficiency=efficiency(record, use) if record else None,
         advice=tuple(advise(record, use, gpu_flag)) if record else (),
         script=str(found.get("script", "")),
+        measured_by="jobstats, which the site runs" if by_site is not None else "",
         environments=tuple(found.get("environments", ())),
     )
 

@@ -93,6 +93,8 @@ def _facts(report: Report) -> str:
     for name, ratio in _ratios(report):
         if ratio is not None:
             facts[name] = f"{ratio.used} of {ratio.requested} ({number(ratio.percent)} %)"
+    if report.measured_by:
+        facts["Measured by"] = report.measured_by
     used = [each.use for each in report.runs if each.use is not None]
     if used and (energy := sum(each.energy_wh or 0 for each in used)):
         facts["Energy of the GPUs"] = f"{energy / 1000:.2f} kWh"
