@@ -24,8 +24,8 @@ from jupyter_hpc.text import memory_size
 _MARK = "JS1:"
 #: A job on a thousand nodes comes to far less, packed and unpacked.
 MAX_PACKED_BYTES, MAX_BYTES = 500_000, 2_000_000
-#: No measured number is larger; bytes of memory are the largest.
-_MOST = 1e18
+#: No measured number is larger: those of memory are the largest.
+_MAX_MEASURED_BYTES = 1e18
 _MIB = 1024 * 1024
 
 COMMENTS = FieldTable(
@@ -139,4 +139,4 @@ def _sum(values: Iterable[Any]) -> float | None:
 def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if 0 <= value <= _MOST else None
+    return float(value) if 0 <= value <= _MAX_MEASURED_BYTES else None
