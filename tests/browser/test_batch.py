@@ -18,6 +18,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.batch.notebooks import AnyCell, Text, notebook
+from tests.browser.axe import violations
 from tests.browser.fixtures import Take
 from tests.browser.lab import QUIET_SETTINGS
 from tests.browser.steps import choose_command
@@ -393,6 +394,7 @@ def test_findings_stop_a_submit_and_a_script_becomes_a_job_from_the_file_browser
         submit = dialog.get_by_role("button", name="Submit the job")
         expect(submit).to_be_disabled()
         screenshot("findings")
+        assert violations(page, ".jp-Hpc-batch") == []
         dialog.get_by_label("Submit it all the same").check()
         expect(submit).to_be_enabled()
         submit.click()

@@ -104,7 +104,7 @@ def test_my_jobs_their_log_and_a_cancel(
         panel.get_by_role("button", name=HOSTILE).wait_for()
         expect(panel.get_by_text("not-mine")).to_have_count(0)
         row = panel.get_by_role("row").filter(has_text="waits")
-        expect(row).to_contain_text("PENDING")
+        expect(row).to_contain_text("held")
         screenshot("jobs")
 
         panel.get_by_role("button", name=HOSTILE).click()
@@ -130,7 +130,7 @@ def test_my_jobs_their_log_and_a_cancel(
         wait_until(page, lambda: state(cluster, growing) == "", 90)
         panel.get_by_role("button", name=FINISHED).click()
         over = panel.get_by_role("row").filter(has_text=HOSTILE).first
-        over.get_by_text("CANCELLED").wait_for(timeout=90_000)  # the database lags behind
+        over.get_by_text("cancelled").wait_for(timeout=90_000)  # the database lags behind
         screenshot("cancelled")
 
 

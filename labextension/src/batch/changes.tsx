@@ -2,6 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import type { IBatchPreview } from '../data/api';
+import { Scrolled } from '../ui/scrolled';
 import { Diff } from './diff';
 import { CellLink } from './links';
 
@@ -30,9 +31,12 @@ export function Changes(props: IChangesProps): JSX.Element {
       {prepare.length > 0 && (
         <>
           <h4>{trans.__('Run these on the login node first')}</h4>
-          <pre className="jp-Hpc-script">
+          <Scrolled
+            className="jp-Hpc-script"
+            label={trans.__('Run these on the login node first')}
+          >
             {prepare.map(step => step.command).join('\n')}
-          </pre>
+          </Scrolled>
         </>
       )}
       {notices.length > 0 && (

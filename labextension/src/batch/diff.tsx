@@ -1,5 +1,7 @@
 import * as React from 'react';
 
+import { Scrolled } from '../ui/scrolled';
+
 /** Lines of a unified diff; those of a recipe have no sign. */
 export function Diff({
   text,
@@ -9,15 +11,13 @@ export function Diff({
   label: string;
 }): JSX.Element {
   return (
-    // The text scrolls, so the keyboard must reach it.
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-    <pre className="jp-Hpc-script jp-Hpc-diff" tabIndex={0} aria-label={label}>
+    <Scrolled className="jp-Hpc-script jp-Hpc-diff" label={label}>
       {text.split('\n').map((line, index) => (
         <span key={index} className={kindOf(line)}>
           {line + '\n'}
         </span>
       ))}
-    </pre>
+    </Scrolled>
   );
 }
 

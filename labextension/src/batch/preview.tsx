@@ -4,6 +4,7 @@ import * as React from 'react';
 import type { IBatchPreview } from '../data/api';
 import { formatTime } from '../ui/format';
 import { Problem } from '../ui/problem';
+import { Scrolled } from '../ui/scrolled';
 import { Tabs } from '../ui/tabs';
 import { Changes } from './changes';
 import { Findings } from './findings';
@@ -65,12 +66,24 @@ export function Preview(props: IPreviewProps): JSX.Element {
             {
               id: 'script',
               title: trans.__('Script'),
-              content: <Code text={preview.script} trans={trans} />
+              content: (
+                <Code
+                  text={preview.script}
+                  label={trans.__('Script')}
+                  trans={trans}
+                />
+              )
             },
             {
               id: 'job',
               title: trans.__('Job'),
-              content: <Code text={preview.sbatch} trans={trans} />
+              content: (
+                <Code
+                  text={preview.sbatch}
+                  label={trans.__('Job')}
+                  trans={trans}
+                />
+              )
             },
             ...(model.isScript
               ? []
@@ -200,16 +213,15 @@ function Refusals(props: IPartProps): JSX.Element | null {
 
 interface ICodeProps {
   text: string;
+  label: string;
   trans: TranslationBundle;
 }
 
-function Code({ text, trans }: ICodeProps): JSX.Element {
+function Code({ text, label, trans }: ICodeProps): JSX.Element {
   return text ? (
-    // The text scrolls, so the keyboard must reach it.
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-    <pre className="jp-Hpc-script" tabIndex={0}>
+    <Scrolled className="jp-Hpc-script" label={label}>
       {text}
-    </pre>
+    </Scrolled>
   ) : (
     <p className="jp-Hpc-quiet">{trans.__('There is nothing to show yet.')}</p>
   );

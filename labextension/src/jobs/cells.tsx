@@ -2,16 +2,10 @@ import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
-import type { IFinishedJob, IJobBase, IQueuedJob, Phase } from '../data/api';
+import type { IFinishedJob, IJobBase, IQueuedJob } from '../data/api';
 import { formatBytes, formatSpan, formatTime } from '../ui/format';
+import { StateBadge } from '../ui/state';
 import { countStates, type Row } from './rows';
-
-/** A state by Slurm's own word; the phase decides the colour, never the meaning. */
-export function State(props: { state: string; phase: Phase }): JSX.Element {
-  return (
-    <span className={`jp-Hpc-state jp-mod-${props.phase}`}>{props.state}</span>
-  );
-}
 
 interface INameProps {
   row: Row;
@@ -65,7 +59,7 @@ export function NameCell(props: INameProps): JSX.Element {
 }
 
 function partsOf(jobs: Parameters<typeof countStates>[0]): number {
-  return countStates(jobs).reduce((sum, [, count]) => sum + count, 0);
+  return countStates(jobs).reduce((sum, { count }) => sum + count, 0);
 }
 
 interface IStateProps extends ITimeProps {
@@ -75,13 +69,13 @@ interface IStateProps extends ITimeProps {
 
 /** The state, and below it why it waits or how it ended, or its time. */
 export function StateCell(props: IStateProps): JSX.Element {
-  const { row, withTime } = props;
+  const { row, withTime, trans } = props;
   if (row.kind === 'group') {
     return (
       <td>
-        {countStates(row.jobs).map(([state, count]) => (
+        {countStates(row.jobs).map(({ state, count, own }) => (
           <div key={state}>
-            {count} {state}
+            {count} <StateBadge own={own.join(', ')} {...{ state, trans }} />
           </div>
         ))}
         {withTime && (
@@ -99,7 +93,7 @@ export function StateCell(props: IStateProps): JSX.Element {
       : [row.job.state_text, row.job.state_advice];
   return (
     <td title={[why, advice].filter(Boolean).join(' ')}>
-      <State state={job.state} phase={job.phase} />
+      <StateBadge state={job.state} reason={job.reason} trans={trans} />
       <small>{withTime ? <Time {...props} /> : why}</small>
     </td>
   );

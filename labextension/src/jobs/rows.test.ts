@@ -61,8 +61,8 @@ describe('the lines of the table', () => {
     expect(keys(new Set())).toEqual(['group 35', '3']);
     expect(keys(new Set(['35']))).toEqual(['group 35', '35_2', '35_1', '3']);
     expect(countStates(finished)).toEqual([
-      ['COMPLETED', 2],
-      ['FAILED', 1]
+      { state: 'done', count: 2, own: ['COMPLETED'] },
+      { state: 'failed', count: 1, own: ['FAILED'] }
     ]);
   });
 
@@ -70,14 +70,26 @@ describe('the lines of the table', () => {
     const keys = (filter: string): string[] =>
       tableRows(jobs, 'queue', filter, none).map(row => row.key);
     expect(keys('pending')).toEqual(['35_[2-4%1]']);
+    expect(keys('waiting')).toEqual(['35_[2-4%1]']);
     expect(keys('JOB  9')).toEqual(['9']);
     expect(keys('nothing')).toEqual([]);
   });
 
+  it('count by the words of people, and keep those of Slurm', () => {
+    const ends = ['TIMEOUT', 'FAILED', 'TIMEOUT'].map((state, index) =>
+      aFinishedJob(String(index), { state })
+    );
+    const held = aJob('4', { state: 'PENDING', reason: 'JobHeldUser' });
+    expect(countStates([...ends, held])).toEqual([
+      { state: 'failed', count: 3, own: ['TIMEOUT', 'FAILED'] },
+      { state: 'held', count: 1, own: ['PENDING'] }
+    ]);
+  });
+
   it('count tasks, also those that wait', () => {
     expect(countStates(array.slice(0, 1).concat(array[2]))).toEqual([
-      ['RUNNING', 1],
-      ['PENDING', 3]
+      { state: 'running', count: 1, own: ['RUNNING'] },
+      { state: 'waiting', count: 3, own: ['PENDING'] }
     ]);
     expect(countTasks('1,3,5-9:2%4')).toBe(5);
     expect(countTasks('1-...')).toBe(1);

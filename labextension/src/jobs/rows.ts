@@ -1,4 +1,5 @@
 import type { IFinishedJob, IJobs, IQueuedJob } from '../data/api';
+import { wordOf } from '../ui/state';
 
 export type Shown = 'queue' | 'finished';
 
@@ -83,8 +84,9 @@ function matches(job: AnyJob, words: string[]): boolean {
   if (words.length === 0) {
     return true;
   }
+  const states = `${job.state} ${wordOf(job.state, job.reason) ?? ''}`;
   const text =
-    `${job.id} ${job.name} ${job.state} ${job.partition} ${job.nodes}`.toLowerCase();
+    `${job.id} ${job.name} ${states} ${job.partition} ${job.nodes}`.toLowerCase();
   return words.every(word => text.includes(word));
 }
 
@@ -97,14 +99,27 @@ export function targetOf(row: Row): string {
       : row.job.id;
 }
 
-/** "3 running, 12 pending": how many parts are in which state, by Slurm's words. */
-export function countStates(jobs: readonly AnyJob[]): [string, number][] {
-  const counts = new Map<string, number>();
+/** So many parts are in one state. */
+export interface IStateCount {
+  state: string;
+  count: number;
+  /** The words of Slurm for it. */
+  own: string[];
+}
+
+/** "3 running, 12 waiting": how many parts are in which state. */
+export function countStates(jobs: readonly AnyJob[]): IStateCount[] {
+  const counts = new Map<string, IStateCount>();
   for (const job of jobs) {
     const tasks = 'array_tasks' in job ? countTasks(job.array_tasks) : 1;
-    counts.set(job.state, (counts.get(job.state) ?? 0) + tasks);
+    const state = wordOf(job.state, job.reason) ?? job.state;
+    const known = counts.get(state) ?? { state, count: 0, own: [] };
+    const own = known.own.includes(job.state)
+      ? known.own
+      : [...known.own, job.state];
+    counts.set(state, { state, count: known.count + tasks, own });
   }
-  return [...counts];
+  return [...counts.values()];
 }
 
 /** How many tasks "2-4,7%1" names; 1 for what cannot be counted. */

@@ -3,10 +3,11 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import type { IJobView } from '../data/api';
-import { resources, State } from '../jobs/cells';
+import { resources } from '../jobs/cells';
 import { Bar } from '../ui/bar';
 import { type Fact, Facts } from '../ui/facts';
 import { formatSpan, formatTime } from '../ui/format';
+import { StateBadge } from '../ui/state';
 
 interface IDetailsProps {
   view: IJobView;
@@ -19,8 +20,8 @@ export function DetailsTab({ view, trans }: IDetailsProps): JSX.Element {
   return (
     <>
       <p>
-        <State state={job.state} phase={job.phase} /> {view.state_text}{' '}
-        {view.state_advice}
+        <StateBadge state={job.state} reason={reason?.code} trans={trans} />{' '}
+        {view.state_text} {view.state_advice}
       </p>
       {reason && (
         <p>

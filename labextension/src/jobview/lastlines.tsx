@@ -1,6 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
+import { Scrolled } from '../ui/scrolled';
 import { TerminalText } from './terminal';
 
 const LINES = 20;
@@ -26,7 +27,9 @@ export function LastLines(props: {
   return (
     <section aria-label={title}>
       <h4>{title}</h4>
-      <pre className="jp-Hpc-lastlines">{lines.join('\n')}</pre>
+      <Scrolled className="jp-Hpc-lastlines" label={title}>
+        {lines.join('\n')}
+      </Scrolled>
     </section>
   );
 }

@@ -6,6 +6,7 @@ import { type IFeed, PolledFeed } from '../data/feed';
 import type { IHpcClient } from '../tokens';
 import { FeedView } from '../ui/feedview';
 import { useFeed } from '../ui/hooks';
+import { Scrolled } from '../ui/scrolled';
 import { type ITab, Tabs } from '../ui/tabs';
 import { DetailsTab } from './details';
 import { FilesTab, type IBrowser } from './files';
@@ -162,6 +163,8 @@ function Script({ view, trans }: IScriptProps): JSX.Element {
       {trans.__('The script of this job is not there any more.')}
     </p>
   ) : (
-    <pre className="jp-Hpc-script">{view.script}</pre>
+    <Scrolled className="jp-Hpc-script" label={trans.__('Script')}>
+      {view.script}
+    </Scrolled>
   );
 }

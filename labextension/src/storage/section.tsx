@@ -7,6 +7,7 @@ import { Bar } from '../ui/bar';
 import { Age, FeedView } from '../ui/feedview';
 import { formatBytes, formatCount } from '../ui/format';
 import { Problem } from '../ui/problem';
+import { Scrolled } from '../ui/scrolled';
 
 interface IStorageProps {
   client: IHpcClient;
@@ -68,7 +69,11 @@ function StorageArea({ area, trans }: IStorageAreaProps): JSX.Element {
           share={files_limit ? files_used / files_limit : null}
         />
       )}
-      {area.report && <pre className="jp-Hpc-report">{area.report}</pre>}
+      {area.report && (
+        <Scrolled className="jp-Hpc-report" label={area.name}>
+          {area.report}
+        </Scrolled>
+      )}
       <p className="jp-Hpc-quiet">{notesOf(area, trans).join(' · ')}</p>
     </section>
   );
@@ -118,7 +123,11 @@ function Budget({ budget, trans }: IBudgetProps): JSX.Element {
           {budget.low && ` – ${trans.__('less than the limit for a warning')}`}
         </p>
       )}
-      {budget.report && <pre className="jp-Hpc-report">{budget.report}</pre>}
+      {budget.report && (
+        <Scrolled className="jp-Hpc-report" label={trans.__('Budget')}>
+          {budget.report}
+        </Scrolled>
+      )}
     </section>
   );
 }

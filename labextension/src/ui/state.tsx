@@ -54,17 +54,19 @@ export function wordOf(state: string, reason = ''): StateWord | null {
 interface IStateBadgeProps {
   state: string;
   reason?: string;
+  /** What Slurm calls it, where `state` is not that. */
+  own?: string;
   trans: TranslationBundle;
 }
 
 /** A state in colour, word and symbol; Slurm's own word is its tooltip. */
 export function StateBadge(props: IStateBadgeProps): JSX.Element {
-  const { state, reason, trans } = props;
+  const { state, reason, own = state, trans } = props;
   const word = wordOf(state, reason);
   return (
     <span
       className={`jp-Hpc-stateword jp-mod-${word ?? 'unknown'}`}
-      title={word === state ? undefined : state}
+      title={word === own ? undefined : own}
     >
       {word && <span aria-hidden="true">{SYMBOLS[word]} </span>}
       {word ? nameOf(word, trans) : state}

@@ -60,7 +60,7 @@ def test_an_array_opens_and_is_cancelled(
     api.jobs = some_jobs(0) | {"jobs": [*parts, rest]}
     panel = open_panel()
     hold_notifications(page)
-    panel.get_by_text("7 PENDING").wait_for()
+    panel.get_by_text("7 ◌ waiting").wait_for()
     panel.get_by_role("button", name="train-35_1").click()
     panel.get_by_label("Select job 35_[3-9]").check()
     panel.get_by_label("Select job 35_2").check()
@@ -137,7 +137,7 @@ def test_job_view(page: Page, api: FakeApi, open_panel: Show, screenshot: Take) 
     api.views["1000"] = a_job_view("1000", job=over, finished=True)
     api.jobs = some_jobs(0) | {"version": 2}
     api.push("jobs")
-    page.locator(".jp-Hpc-jobview header").get_by_text("CANCELLED").wait_for()
+    page.locator(".jp-Hpc-jobview header").get_by_text("cancelled").wait_for()
 
 
 def test_job_view_of_a_finished_job(
