@@ -14,11 +14,12 @@ AXE = ROOT / "labextension/node_modules/axe-core/axe.min.js"
 #: What keeps somebody out; less is a matter of taste, and of the page around our elements.
 COUNTED = ("serious", "critical")
 
-#: Only what can be seen is looked at; the frames are figures and tables that a notebook drew.
+#: What is not ours: the colours of a job's own lines, and what a notebook drew into frames.
 _RUN = """
 async roots => {
   const {violations} = await axe.run(
-    {include: roots.map(root => [root])}, {resultTypes: ['violations'], iframes: false});
+    {include: roots.map(root => [root]), exclude: [[".jp-Hpc-log [class*='ansi-']"]]},
+    {resultTypes: ['violations'], iframes: false});
   return violations.flatMap(({id, impact, help, nodes}) =>
     nodes.map(({target, failureSummary}) => ({
       rule: id, impact, help, node: target.join(' '), why: failureSummary})));
