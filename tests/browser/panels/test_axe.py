@@ -99,12 +99,14 @@ def test_job_view(page: Page, api: FakeApi, open_panel: Show, theme: str) -> Non
     advice = [{"message": "Three CPUs would have been enough.", "line": "#SBATCH -c 3"}]
     efficiency = {"cpu": ratio, "memory": ratio, "gpu": ratio, "time": ratio}
     wide = "#!/bin/bash\n" + "srun python train.py --with=a-long-line " * 20
-    api.jobs = some_jobs(4)
-    api.views["1000"] = a_job_view("1000", efficiency=efficiency, advice=advice, script=wide)
-    api.logs["1000"] = "\x1b[32mready\x1b[0m\n" + "epoch 1 loss 0.12\n" * 40
-    api.overviews["1000"] = a_training("1000", 36, figures=3)
-    api.overviews["1003"] = a_sweep("1003", 6, 20)
-    open_panel().get_by_role("button", name="train-1000").click()
+    # One of its own for each theme: what was told of a log is not told again.
+    job, sweep = (str(first + 6 * THEMES.index(theme)) for first in (1000, 1003))
+    api.jobs = some_jobs(18)
+    api.views[job] = a_job_view(job, efficiency=efficiency, advice=advice, script=wide)
+    api.logs[job] = "\x1b[32mready\x1b[0m\n" + "epoch 1 loss 0.12\n" * 40
+    api.overviews[job] = a_training(job, 36, figures=3)
+    api.overviews[sweep] = a_sweep(sweep, 6, 20)
+    open_panel().get_by_role("button", name=f"train-{job}").click()
     view = page.locator(JOB)
     view.get_by_text("36 of 90 epochs done").wait_for()
     findings = Findings(page)
@@ -120,7 +122,7 @@ def test_job_view(page: Page, api: FakeApi, open_panel: Show, theme: str) -> Non
         view.get_by_role("tab", name=tab, exact=True).click()
         content.wait_for()
         findings.look(tab, JOB)
-    page.locator(PANEL).get_by_role("button", name="train-1003").click()
+    page.locator(PANEL).get_by_role("button", name=f"train-{sweep}").click()
     table = view.get_by_role("table", name="the best loss first")
     table.wait_for()
     findings.look("sweep", JOB)
