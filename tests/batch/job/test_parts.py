@@ -43,7 +43,7 @@ def test_a_chain_ends_as_one_long_run_does_and_cancels_its_tail(
 def test_a_requeued_job_goes_back_to_the_queue_with_its_state(
     tmp_path: Path, training: Conversion
 ) -> None:
-    job = LocalJob(tmp_path, training, requeue=True, warning=60, parameters={"HOLD": 25})
+    job = LocalJob(tmp_path, training, requeue=True, parameters={"HOLD": 25})
     job.start()
     job.wait_for("held at 25")
     assert job.process is not None

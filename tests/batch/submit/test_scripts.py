@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jupyter_hpc.batch.job.model import DEFAULT_REQUEST
+from jupyter_hpc.batch.job.script import script_text
 from jupyter_hpc.batch.submit.scripts import is_script, prepare_scripts, read_scripts
 from jupyter_hpc.batch.submit.submit import Prepared, SubmitOptions
 from jupyter_hpc.errors import UsageError
@@ -63,7 +65,9 @@ class Run:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         self.script = tmp_path / "job.sh"
-        self.script.write_text(job.script.replace(job.job.run_dir, str(self.folder)))
+        # Here the limit comes right after its warning.
+        text = script_text(replace(job.job, warning=0))
+        self.script.write_text(text.replace(job.job.run_dir, str(self.folder)))
         (tmp_path / "bin").mkdir(exist_ok=True)
         srun = tmp_path / "bin" / "srun"
         srun.write_text('#!/bin/bash\nwhile [[ "${1:-}" == --* ]]; do shift; done\nexec "$@"\n')
