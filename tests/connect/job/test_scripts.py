@@ -214,6 +214,24 @@ async def test_the_first_of_some_files_is_shown(tmp_path: Path) -> None:
     assert (await remote.await_file(LocalRunner(), str(tmp_path), ("ended",), 0.05))[0] == ""
 
 
+async def test_an_address_that_is_taken_back_while_it_is_read_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jupyter has ended by then, and why comes right after."""
+    (tmp_path / "address").write_text("folder=/tmp/jh-1\n")
+    cat = tmp_path / "bin" / "cat"
+    cat.parent.mkdir()
+    cat.write_text(
+        '#!/bin/sh\n[ "${1##*/}" != address ] || { rm -f "$1"; echo code=1 >"${1%/*}/ended"; }\n'
+        'exec /bin/cat "$@"\n'
+    )
+    cat.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{cat.parent}:/usr/bin:/bin")
+    names = ("address", "failed", "ended")
+    found, fields = await remote.await_file(LocalRunner(), str(tmp_path), names, 30.0)
+    assert (found, fields["code"]) == ("ended", ["1"])
+
+
 async def test_the_account_is_made_once_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,9 +8,9 @@ await_one() {
     shift 3
     while [ "$tick" -lt "$ticks" ]; do
         for name in "$@"; do
-            if [ -s "$folder/$name" ]; then
-                printf 'found=%s\n' "$name"
-                cat "$folder/$name"
+            # Its writer may take it back just now: then the next one says why.
+            if [ -s "$folder/$name" ] && text=$(cat "$folder/$name" 2>/dev/null); then
+                printf 'found=%s\n%s\n' "$name" "$text"
                 return 0
             fi
         done
