@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import click
@@ -195,7 +194,10 @@ async def _given_back(
     job_id: str, run_dir: str, host: Host, client: SlurmClient, limit: str
 ) -> None:
     """Nothing of it waits, runs or lies there any more, or it is said."""
-    say: Callable[[str], None] = lambda text: click.echo(printable(text), err=True)  # noqa: E731
+
+    def say(text: str) -> None:
+        click.echo(printable(text), err=True)
+
     try:
         await cancel_for_sure(client, job_id)
     except HpcError as error:

@@ -5,6 +5,20 @@ Those for frameworks stand in docs/users/training.md as well, where the tests ru
 
 from __future__ import annotations
 
+#: Lets Hugging Face's Trainer save and end where `run` says so.
+GO_ON_CALLBACK = """\
+class GoOn(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        if run.after_step(state.global_step, more=state.global_step < state.max_steps):
+            control.should_save = True
+            control.should_training_stop = run.is_over
+
+    def on_save(self, args, state, control, **kwargs):
+        run.seal(f"checkpoint-{state.global_step}", state.global_step)
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        run.log(state.global_step, int(state.epoch), **logs)
+"""
 _TORCH = """\
 from jupyter_hpc.training import Run
 
@@ -20,23 +34,12 @@ from lightning import Trainer
 trainer = Trainer(max_epochs=EPOCHS, callbacks=[RunCheckpoint(every="10 min")])
 trainer.fit(model, loader, ckpt_path="last")
 """
-_TRANSFORMERS = """\
+_TRANSFORMERS = f"""\
 from jupyter_hpc.training import FrameworkRun
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 
-class GoOn(TrainerCallback):
-    def on_step_end(self, args, state, control, **kwargs):
-        if run.after_step(state.global_step, more=state.global_step < state.max_steps):
-            control.should_save = True
-            control.should_training_stop = run.is_over
-
-    def on_save(self, args, state, control, **kwargs):
-        run.seal(f"checkpoint-{state.global_step}", state.global_step)
-
-    def on_log(self, args, state, control, logs, **kwargs):
-        run.log(state.global_step, int(state.epoch), **logs)
-
+{GO_ON_CALLBACK}
 
 with FrameworkRun(every="10 min") as run:
     arguments = TrainingArguments(

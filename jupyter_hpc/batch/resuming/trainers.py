@@ -18,6 +18,7 @@ from jupyter_hpc.batch.resuming.calls import (
 )
 from jupyter_hpc.batch.resuming.loops import NotSure
 from jupyter_hpc.batch.resuming.program import CodeCell, Program, last_name, stored
+from jupyter_hpc.batch.resuming.recipes import GO_ON_CALLBACK
 from jupyter_hpc.batch.resuming.seen import KIT, is_lightnings_trainer
 
 _CALLBACK = 'RunCheckpoint(every="10 min")'
@@ -28,18 +29,7 @@ from transformers import TrainerCallback
 run = FrameworkRun(every="10 min")
 
 
-class GoOn(TrainerCallback):
-    def on_step_end(self, args, state, control, **kwargs):
-        if run.after_step(state.global_step, more=state.global_step < state.max_steps):
-            control.should_save = True
-            control.should_training_stop = run.is_over
-
-    def on_save(self, args, state, control, **kwargs):
-        run.seal(f"checkpoint-{{state.global_step}}", state.global_step)
-
-    def on_log(self, args, state, control, logs, **kwargs):
-        run.log(state.global_step, int(state.epoch), **logs)
-
+{GO_ON_CALLBACK}
 
 """
 
